@@ -170,11 +170,11 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'K' => number().map(Message::Signal),
         b'X' => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
         b'S' => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),
-        b'F' => number().map(|errno| {
+        b'F' => number().and_then(errno).map(|errno| {
             let part = SetupPart::from_byte(rest.get(4).copied().unwrap_or(u8::MAX));
             let text = String::from_utf8_lossy(rest.get(5..).unwrap_or_default());
             let (step, call) = text.split_once('\0').unwrap_or((&text, ""));
-            let error = CallError::new(call, Errno::from_raw_os_error(errno));
+            let error = CallError::new(call, errno);
             Message::Failed(Failure { part, step: step.to_owned(), error })
         }),
         _ => None,
@@ -182,10 +182,15 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
     message.map(Some).ok_or_else(|| CallError::new("recvmsg: unknown message", Errno::PROTO))
 }
 
+/// An error number from another process. `None` if it is none: [`Errno::from_raw_os_error`] panics then.
+pub(crate) fn errno(number: i32) -> Option<Errno> {
+    (1..4096).contains(&number).then(|| Errno::from_raw_os_error(number))
+}
+
 fn orders(present: &[u8], fds: Vec<OwnedFd>) -> Option<Message> {
     let present: [u8; 4] = present.try_into().ok()?;
     let expected: usize = present.iter().map(|flag| usize::from(*flag)).sum();
-    if fds.len() != 1 + expected {
+    if fds.len() != 1 + expected || present.iter().any(|flag| *flag > 1) {
         return None;
     }
     let mut fds = fds.into_iter();
@@ -212,6 +217,7 @@ fn tagged(kind: u8, rest: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_peer::{self, Lent};
 
     #[test]
     fn a_failure_arrives_whole() {
@@ -237,5 +243,61 @@ mod tests {
         assert!(receive(&b).is_err(), "a number cut short");
         drop(a);
         assert!(receive(&b).unwrap().is_none());
+    }
+
+    #[test]
+    fn every_message_needs_exactly_its_descriptors_and_the_others_are_closed() {
+        let (a, b) = pair().unwrap();
+        // The packet, the numbers of descriptors with which it is a message.
+        let cases: [(&[u8], &[usize]); 12] = [
+            (b"R", &[1]),
+            (b"L", &[1]),
+            (b"T", &[1]),
+            (b"O\0\0\0\0", &[1]),
+            (b"O\x01\x01\x01\x01", &[5]),
+            (b"O\x02\0\0\0", &[]),
+            (b"O\0\0\0\0\0", &[]),
+            (b"N\x01\0\x01", &[2]),
+            (b"N", &[0]),
+            // None is needed, and those that come are closed.
+            (b"G", &[0, 1, 2, 3, 5, 253]),
+            (b"P", &[0, 1, 2, 3, 5, 253]),
+            (b"C", &[0, 1, 2, 3, 5, 253]),
+        ];
+        for (packet, expected) in cases {
+            for n in [0, 1, 2, 3, 5, 253] {
+                let lent = Lent::new();
+                fake_peer::send(&a, packet, &vec![lent.fd(); n]);
+                let is_message = receive(&b).is_ok();
+                assert_eq!(is_message, expected.contains(&n), "{packet:?} with {n}");
+                lent.check_closed();
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_error_are_no_failure() {
+        let (a, b) = pair().unwrap();
+        for (number, is_one) in
+            [(i32::MIN, false), (-1, false), (0, false), (1, true), (4095, true), (4096, false)]
+        {
+            rustix::io::write(&a, &tagged(b'F', &number.to_ne_bytes())).unwrap();
+            assert_eq!(receive(&b).is_ok(), is_one, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_message_longer_than_any_is_cut_off_and_the_next_one_is_whole() {
+        let (a, b) = pair().unwrap();
+        let step = "x".repeat(100_000);
+        let error = CallError::new("call", Errno::PERM);
+        send(&a, &Message::Failed(Failure { part: SetupPart::Proc, step, error })).unwrap();
+        fake_peer::send(&a, &vec![b'?'; 100_000], &[]);
+        send(&a, &Message::Go).unwrap();
+        let Some(Message::Failed(failure)) = receive(&b).unwrap() else { panic!("no failure") };
+        assert_eq!((failure.part, failure.error.call.as_str()), (SetupPart::Proc, ""));
+        assert!(failure.step.len() < BODY_BYTES_MAX);
+        assert!(receive(&b).is_err());
+        assert!(matches!(receive(&b).unwrap(), Some(Message::Go)));
     }
 }

@@ -255,6 +255,7 @@ impl Launched {
             return Err(Fault::Problem(supervisor_died()));
         };
         let read = std::fs::File::from(self.line).take(REPORT_BYTES_MAX).read_to_end(&mut bytes);
+        let known = |errno| crate::channel::errno(errno).unwrap_or(Errno::PROTO);
         let report = read.ok().and_then(|_| postcard::from_bytes::<RunReport>(&bytes).ok());
         match report {
             Some(RunReport::Finished(mut finished)) => {
@@ -262,10 +263,10 @@ impl Launched {
                 Ok(*finished)
             }
             Some(RunReport::NoNamespaces { call, errno }) => {
-                Err(Fault::NoNamespaces(CallError::new(call, Errno::from_raw_os_error(errno))))
+                Err(Fault::NoNamespaces(CallError::new(call, known(errno))))
             }
             Some(RunReport::NoCapture { call, errno }) => {
-                Err(Fault::NoCapture(CallError::new(call, Errno::from_raw_os_error(errno))))
+                Err(Fault::NoCapture(CallError::new(call, known(errno))))
             }
             Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
             None => Err(Fault::Problem(supervisor_died())),

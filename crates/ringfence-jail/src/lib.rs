@@ -37,6 +37,8 @@
 mod cgroup;
 mod channel;
 mod child;
+#[cfg(test)]
+mod fake_peer;
 mod gitfiles;
 mod gitindex;
 mod gitwatch;

@@ -23,6 +23,9 @@ use crate::stdio::{Output, Pump, StdioPumps};
 use crate::terminal::Terminal;
 use crate::watchdog::{self, ExceededLimit, Watchdog};
 
+/// Messages of a child that are read after its death.
+const LAST_MESSAGES_MAX: usize = 64;
+
 /// Time that a signal from the caller waits for a program that is about to start.
 const START_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -199,39 +202,8 @@ enum Source {
 
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(mut run: Running<'_>) -> Result<Finished, NotStarted> {
-    let limits = &run.plan.limits;
     let capture = redirected_network(&mut run).map_err(NotStarted::Supervisor)?;
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.plan.cgroup.is_some(), run.pid);
-    let mut supervisor = Supervisor {
-        watchdog,
-        listener: None,
-        terminal: None,
-        capture,
-        root_dev: None,
-        launched: Instant::now(),
-        started: None,
-        report_open: true,
-        control_open: true,
-        listener_open: true,
-        failure: None,
-        ended: None,
-        stopped: None,
-        kill_at: None,
-        look_at: None,
-        buffer: Vec::new(),
-        janitor: None,
-        janitor_at: Some(Instant::now() + JANITOR_AFTER),
-        run,
-    };
-    match supervisor.watch() {
-        Ok(()) => supervisor.finish(),
-        Err(error) => {
-            // Never leave a run unsupervised.
-            supervisor.kill();
-            let _ = ringfence_sys::reap_pid(supervisor.run.pid, true);
-            Err(error)
-        }
-    }
+    Supervisor::new(run, capture).work()
 }
 
 /// The network of a run without a namespace of its own. Others come with their listeners.
@@ -245,7 +217,46 @@ fn redirected_network(run: &mut Running<'_>) -> Result<Option<Capture>, CallErro
     Capture::redirected(plan.clone(), user, run.credentials.take()).map(Some)
 }
 
-impl Supervisor<'_> {
+impl<'a> Supervisor<'a> {
+    fn new(run: Running<'a>, capture: Option<Capture>) -> Self {
+        let plan = run.plan;
+        let has_cgroup = plan.cgroup.is_some();
+        Self {
+            watchdog: Watchdog::new(&plan.limits, &plan.disk_roots, has_cgroup, run.pid),
+            listener: None,
+            terminal: None,
+            capture,
+            root_dev: None,
+            launched: Instant::now(),
+            started: None,
+            report_open: true,
+            control_open: true,
+            listener_open: true,
+            failure: None,
+            ended: None,
+            stopped: None,
+            kill_at: None,
+            look_at: None,
+            buffer: Vec::new(),
+            janitor: None,
+            janitor_at: Some(Instant::now() + JANITOR_AFTER),
+            run,
+        }
+    }
+
+    fn work(mut self) -> Result<Finished, NotStarted> {
+        match self.watch().and_then(|()| self.hear_last()) {
+            Ok(()) => self.finish(),
+            Err(error) => {
+                // Never leave a run unsupervised.
+                self.kill();
+                let _ = ringfence_sys::reap_pid(self.run.pid, true);
+                self.kill_detached();
+                Err(error)
+            }
+        }
+    }
+
     fn watch(&mut self) -> Result<(), NotStarted> {
         loop {
             let (sources, ready) = self.wait()?;
@@ -449,8 +460,13 @@ impl Supervisor<'_> {
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
             Ok(Some(_)) => {}
+            // A message that is none, or whose descriptor did not arrive: without it the run would not be supervised.
+            Err(error) => {
+                self.report_open = false;
+                return Err(error.into());
+            }
             // Closed by exec, or by the death of a child that had reported its failure.
-            Ok(None) | Err(_) => {
+            Ok(None) => {
                 self.report_open = false;
                 if self.failure.is_none() && self.stopped.is_none() {
                     self.started = Some(Instant::now());
@@ -490,8 +506,10 @@ impl Supervisor<'_> {
     fn pass_on(&mut self, number: i32) {
         // The program may have started, and its first messages arrived, before the report socket closes: init closes it
         // a moment later than the program itself.
+        let until = Instant::now() + START_PATIENCE;
         while self.report_open
-            && ringfence_sys::is_ready_within(&self.run.report, PollFlags::IN, START_PATIENCE)
+            && Instant::now() < until
+            && ringfence_sys::ready_by(&self.run.report, PollFlags::IN, until).unwrap_or(false)
         {
             if self.hear_report().is_err() {
                 break;
@@ -566,23 +584,35 @@ impl Supervisor<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<Finished, NotStarted> {
-        // The failure may be reported at the same instant as the death: read it before judging.
-        while self.report_open && ringfence_sys::is_ready(&self.run.report, PollFlags::IN) {
-            self.hear_report()?;
+    /// Reads what the child sent at the same instant as it died.
+    fn hear_last(&mut self) -> Result<(), NotStarted> {
+        for _ in 0..LAST_MESSAGES_MAX {
+            if self.report_open && ringfence_sys::is_ready(&self.run.report, PollFlags::IN) {
+                self.hear_report()?;
+            } else if self.control_open
+                && self.ended.is_none()
+                && ringfence_sys::is_ready(&self.run.control, PollFlags::IN)
+            {
+                self.hear_control();
+            } else {
+                break;
+            }
         }
-        while self.control_open
-            && self.ended.is_none()
-            && ringfence_sys::is_ready(&self.run.control, PollFlags::IN)
-        {
-            self.hear_control();
-        }
-        let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
+        Ok(())
+    }
+
+    /// Kills processes that detached themselves from a tree without a pid namespace.
+    fn kill_detached(&self) {
         if !self.plan_has_init() {
             let janitor = self.janitor.as_ref().map(Janitor::pid);
             let helper = self.capture.as_ref().and_then(Capture::helper_pid);
             kill_orphans(&janitor.into_iter().chain(helper).collect::<Vec<i32>>());
         }
+    }
+
+    fn finish(mut self) -> Result<Finished, NotStarted> {
+        let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
+        self.kill_detached();
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         match (self.stopped, self.started) {
             (Some(StopReason::Caller(number)), None) => {
@@ -804,3 +834,7 @@ fn explain_step(failure: &Failure, plan: &Plan) -> Problem {
     }
     problem
 }
+
+#[cfg(test)]
+#[path = "supervise_tests.rs"]
+mod tests;

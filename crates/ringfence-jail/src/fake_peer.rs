@@ -1,0 +1,199 @@
+//! Peers for tests: real processes that do what a test tells them, and descriptors that tell whether they were closed.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ringfence_plan::seccomp::{
+    Arch, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
+};
+use ringfence_plan::{Identity, NetworkPlan, NetworkWay, Plan};
+use ringfence_spec::{
+    AuditState, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, ProcessFence,
+    ResourceFence, Span, SyscallFence, Tier,
+};
+use ringfence_sys::Program;
+use rustix::event::PollFlags;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// More than any of these tests needs, on a loaded machine; a wait without a bound takes longer.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A process that nobody waits for but the code under test. Dropping it kills it.
+pub(crate) struct FakeProcess {
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+}
+
+impl FakeProcess {
+    /// Executes `/bin/sh -c SCRIPT`, in a session of its own.
+    pub(crate) fn of(script: &str) -> Self {
+        let argv: Vec<OsString> = ["/bin/sh", "-c", script].map(OsString::from).into();
+        let path = OsString::from("/usr/local/bin:/usr/bin:/bin");
+        let variables = [(OsString::from("PATH"), path.clone())];
+        let program = Program::new(&argv, variables.iter().map(|(k, v)| (k, v)), &path).unwrap();
+        let pid = ringfence_sys::vfork(|| {
+            let _ = rustix::process::setsid();
+            let _ = ringfence_sys::reset_all();
+            ringfence_sys::execute(&program);
+        })
+        .unwrap();
+        let number = Pid::from_raw(pid).unwrap();
+        let pidfd = rustix::process::pidfd_open(number, PidfdFlags::empty()).unwrap();
+        Self { pid, pidfd }
+    }
+
+    /// A process that waits to be killed.
+    pub(crate) fn hung() -> Self {
+        Self::of("exec sleep 987")
+    }
+
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Returns true if it is dead, and some parent has waited for it.
+    pub(crate) fn is_reaped(&self) -> bool {
+        rustix::process::pidfd_send_signal(&self.pidfd, Signal::CONT)
+            == Err(rustix::io::Errno::SRCH)
+    }
+
+    /// Waits until it is dead.
+    #[track_caller]
+    pub(crate) fn wait_for_death(&self) {
+        assert!(is_dead(&self.pidfd), "a process is left");
+    }
+}
+
+impl Drop for FakeProcess {
+    fn drop(&mut self) {
+        self.kill();
+        // Not by its number, which may be another's if it was waited for.
+        let id = rustix::process::WaitId::PidFd(self.pidfd.as_fd());
+        let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
+    }
+}
+
+/// Returns true if a process is dead in time.
+pub(crate) fn is_dead(pidfd: &OwnedFd) -> bool {
+    ringfence_sys::is_ready_within(pidfd, PollFlags::IN, SOON)
+}
+
+/// Sends a packet, empty ones included.
+pub(crate) fn send(socket: &OwnedFd, packet: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let parts = [std::io::IoSlice::new(packet)];
+    ringfence_sys::send_packet(socket, &parts, fds, &mut space).unwrap();
+}
+
+/// A descriptor to send away. Tells whether every copy of it was closed.
+pub(crate) struct Lent {
+    ours: OwnedFd,
+    lent: Option<OwnedFd>,
+}
+
+impl Lent {
+    pub(crate) fn new() -> Self {
+        let (ours, lent) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        Self { ours, lent: Some(lent) }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.lent.as_ref().unwrap().as_fd()
+    }
+
+    /// Closes the own copy. The hang-up of a pipe comes with the last one.
+    #[track_caller]
+    pub(crate) fn check_closed(mut self) {
+        drop(self.lent.take());
+        let is_closed = ringfence_sys::is_ready_within(&self.ours, PollFlags::IN, SOON);
+        assert!(is_closed, "a descriptor is left open");
+    }
+}
+
+/// Does something that must not take longer than [`SOON`].
+#[track_caller]
+pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
+    // Ends the process, should the work never end.
+    let _limit = ringfence_testing::TimeLimit::new();
+    let began = Instant::now();
+    let done = work();
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    done
+}
+
+/// A plan of one process without limits but this one.
+pub(crate) fn plan(timeout_ms: u64) -> Plan {
+    Plan {
+        tier: Tier::Namespaces,
+        identity: Identity::default(),
+        placeholders: Vec::new(),
+        cgroup: None,
+        birth: Vec::new(),
+        setup: Vec::new(),
+        payload: Vec::new(),
+        seccomp: None,
+        landlock: None,
+        environment: std::collections::BTreeMap::new(),
+        argv: vec!["sleep".into()],
+        cwd: PathBuf::from("/"),
+        limits: Limits {
+            timeout: Span::from_millis(timeout_ms),
+            cpu: None,
+            memory: None,
+            disk: None,
+            ..Limits::for_commands(8 << 30)
+        },
+        host_scratch: None,
+        disk_roots: Vec::new(),
+        watch_git: Vec::new(),
+        git_indexes: Vec::new(),
+        git_dirs: Vec::new(),
+        sockets: Vec::new(),
+        network: None,
+        enforcement: Enforcement {
+            tier: Tier::Namespaces,
+            screen: None,
+            process: ProcessFence::Pidns,
+            syscalls: SyscallFence::None,
+            resources: ResourceFence::Rlimit,
+            network: NetworkFence::None,
+            filesystem: FilesystemFence::None,
+            output: OutputState::Off,
+            audit: AuditState::Off,
+            python: None,
+            gaps: Vec::new(),
+            policy_sha256: None,
+        },
+        unobserved: Vec::new(),
+    }
+}
+
+/// The network of a run that may reach nothing.
+pub(crate) fn closed_network() -> NetworkPlan {
+    NetworkPlan {
+        rules: ringfence_spec::network::NetworkRules::default(),
+        listeners: Vec::new(),
+        resolver: None,
+        upstream: None,
+        way: NetworkWay::Captured,
+        requests: Vec::new(),
+        limits: Vec::new(),
+        published: Vec::new(),
+    }
+}
+
+/// The filter of a command whose connects are supervised.
+pub(crate) fn filter() -> FilterSpec {
+    FilterSpec {
+        arch: Arch::NATIVE.unwrap(),
+        profile: Profile::Command,
+        observe: Observe::Notify,
+        unix_sockets: UnixSockets::Supervised,
+        inet: Inet::Allowed,
+        shared_memory: SharedMemory::Allowed,
+        ipc: Ipc::Own,
+    }
+}
