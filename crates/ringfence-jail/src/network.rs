@@ -463,7 +463,9 @@ impl Capture {
                 connection.program = client.as_ref().and_then(|client| client.program.clone());
                 self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
             }
-            NetworkEvent::Unlisted(more) => self.reports.n_unlisted += more,
+            NetworkEvent::Unlisted(more) => {
+                self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
+            }
             NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
             NetworkEvent::End => self.has_ended = true,
         }
@@ -556,11 +558,11 @@ impl NetworkReport {
                     && known.program == connection.program
             });
             if let Some(known) = same {
-                known.count += 1;
+                known.count = known.count.saturating_add(1);
                 let subject = subject(&connection);
                 let same = self.denials.iter_mut();
                 for denial in same.filter(|d| d.subject == subject && d.program == known.program) {
-                    denial.count += 1;
+                    denial.count = denial.count.saturating_add(1);
                 }
                 return;
             }
@@ -574,7 +576,7 @@ impl NetworkReport {
             _ => (&mut self.n_made, CONNECTIONS_MAX),
         };
         if *n >= most {
-            self.n_unlisted += 1;
+            self.n_unlisted = self.n_unlisted.saturating_add(1);
             return;
         }
         *n += 1;
@@ -642,8 +644,20 @@ impl Helper {
         let memory = ringfence_sys::memory_file(HELPER_NAME, &bytes)?;
         let (ours, theirs) = ringfence_sys::packet_pair()?;
         let mut command = Command::new("/proc/self/exe");
+        let helper = Self::execute(command.arg0(HELPER_NAME), ours, theirs)?;
+        let first = std::iter::once(memory.as_fd()).chain(credentials.map(AsFd::as_fd));
+        let fds = first.chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
+        let fds: Vec<BorrowedFd<'_>> = fds.collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        if let Some(socket) = &helper.socket {
+            ringfence_sys::send_packet(socket, &[IoSlice::new(b"N")], &fds, &mut space)?;
+        }
+        Ok(helper)
+    }
+
+    /// Executes a program with `theirs` as its stdin.
+    fn execute(command: &mut Command, ours: OwnedFd, theirs: OwnedFd) -> Result<Self, CallError> {
         command
-            .arg0(HELPER_NAME)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(theirs))
@@ -653,15 +667,7 @@ impl Helper {
             .process_group(0);
         let child =
             command.spawn().map_err(|e| CallError::new("execve(/proc/self/exe)", errno(&e)))?;
-        let helper = Self { child, socket: Some(ours) };
-        let first = std::iter::once(memory.as_fd()).chain(credentials.map(AsFd::as_fd));
-        let fds = first.chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
-        let fds: Vec<BorrowedFd<'_>> = fds.collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-        if let Some(socket) = &helper.socket {
-            ringfence_sys::send_packet(socket, &[IoSlice::new(b"N")], &fds, &mut space)?;
-        }
-        Ok(helper)
+        Ok(Self { child, socket: Some(ours) })
     }
 
     /// Returns true if a signal stopped it.
@@ -683,3 +689,7 @@ impl Drop for Helper {
         let _ = self.child.wait();
     }
 }
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

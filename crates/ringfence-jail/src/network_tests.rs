@@ -1,0 +1,258 @@
+//! Network helpers that crash, hang or send garbage.
+
+use std::net::TcpStream;
+
+use super::*;
+use crate::fake_peer::{Lent, SOON, closed_network, send, soon};
+
+/// A capture whose helper is a process that hangs; the test speaks for it.
+fn capture() -> (Capture, OwnedFd) {
+    let (ours, theirs) = ringfence_sys::packet_pair().unwrap();
+    let speaks = theirs.try_clone().unwrap();
+    let helper = Helper::execute(Command::new("/bin/sleep").arg("987"), ours, theirs).unwrap();
+    let mut capture = Capture::new(closed_network(), Vec::new(), None, None);
+    (capture.helper, capture.was_started) = (Some(helper), true);
+    (capture, speaks)
+}
+
+/// The helper's process, to see its end.
+fn process(capture: &Capture) -> OwnedFd {
+    let pid = Pid::from_raw(capture.helper_pid().unwrap()).unwrap();
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap()
+}
+
+fn connection(host: &str) -> Connection {
+    Connection {
+        host: host.to_owned(),
+        port: Some(443),
+        address: None,
+        rule: None,
+        verdict: ConnectionVerdict::Denied,
+        reason: None,
+        grant: None,
+        door: ConnectionDoor::Captured,
+        sent_bytes: u64::MAX,
+        received_bytes: u64::MAX,
+        requests: u64::MAX,
+        duration_ms: f64::NAN,
+        program: Some("made up".to_owned()),
+        count: u64::MAX,
+    }
+}
+
+fn says(helper: &OwnedFd, event: &NetworkEvent) {
+    send(helper, &postcard::to_allocvec(event).unwrap(), &[]);
+}
+
+fn event(connection: Connection) -> NetworkEvent {
+    NetworkEvent::Connection { client: None, connection: Box::new(connection) }
+}
+
+#[test]
+fn a_helper_that_talks_nonsense_is_killed_and_named() {
+    let long = vec![b'x'; EVENT_BYTES_MAX * 4];
+    let packets: [&[u8]; 4] = [b"?", &[0xff; 64], &long, b"\x01"];
+    for packet in packets {
+        let (mut capture, helper) = capture();
+        let dead = process(&capture);
+        let lent = Lent::new();
+        send(&helper, packet, &[lent.fd(); 5]);
+        says(&helper, &NetworkEvent::Gap("said later".to_owned()));
+        soon(|| capture.collect());
+        assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
+        assert!(capture.is_lost());
+        let report = soon(|| capture.finish());
+        assert_eq!(report.gaps.len(), 1, "{:?}", report.gaps);
+        assert!(report.gaps[0].contains("ended too early"));
+        lent.check_closed();
+    }
+}
+
+#[test]
+fn a_helper_that_dies_is_a_gap_unless_it_had_reported_everything() {
+    for (has_ended, n_gaps) in [(false, 1), (true, 0)] {
+        let (mut capture, helper) = capture();
+        let dead = process(&capture);
+        if has_ended {
+            says(&helper, &NetworkEvent::End);
+        }
+        drop(helper);
+        capture.helper.as_mut().unwrap().child.kill().unwrap();
+        assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
+        soon(|| capture.step());
+        assert!(capture.is_lost());
+        assert_eq!(soon(|| capture.finish()).gaps.len(), n_gaps);
+    }
+}
+
+#[test]
+fn an_empty_report_is_the_end_of_a_helper() {
+    let (mut capture, helper) = capture();
+    let dead = process(&capture);
+    send(&helper, b"", &[]);
+    soon(|| capture.collect());
+    assert!(capture.is_lost());
+    assert_eq!(soon(|| capture.finish()).gaps.len(), 1);
+    assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
+}
+
+#[test]
+fn a_helper_that_hangs_at_the_end_is_killed_in_time() {
+    let (capture, helper) = capture();
+    let dead = process(&capture);
+    let report = soon(|| capture.finish());
+    assert_eq!(report.gaps, ["the last connections are not listed"]);
+    assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
+    drop(helper);
+}
+
+#[test]
+fn a_helper_that_never_stops_talking_is_heard_in_turns_and_ended_in_time() {
+    let (mut capture, helper) = capture();
+    let flooding = std::thread::spawn(move || {
+        let gap = postcard::to_allocvec(&NetworkEvent::Gap("x".repeat(2000))).unwrap();
+        while rustix::net::send(&helper, &gap, SendFlags::NOSIGNAL).is_ok() {}
+    });
+    for _ in 0..3 {
+        soon(|| capture.collect());
+    }
+    let report = soon(|| capture.finish());
+    // One more for those that were not heard.
+    assert_eq!(report.gaps.len(), GAPS_MAX + 1);
+    assert!(report.gaps.iter().all(|gap| gap.chars().count() <= 500));
+    flooding.join().unwrap();
+}
+
+#[test]
+fn numbers_and_lists_of_a_helper_are_bounded() {
+    let (mut capture, helper) = capture();
+    for _ in 0..2 {
+        says(&helper, &NetworkEvent::Unlisted(u64::MAX));
+        says(&helper, &event(connection("one.test")));
+    }
+    soon(|| capture.collect());
+    let known = &capture.reports.connections[0];
+    assert_eq!((known.count, known.program.as_deref()), (u64::MAX, None));
+    for n in 0..REFUSED_MAX + 50 {
+        says(&helper, &event(connection(&format!("{n}.test"))));
+        let verdict = ConnectionVerdict::Allowed;
+        says(&helper, &event(Connection { verdict, ..connection("fine.test") }));
+        let address = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
+        says(&helper, &NetworkEvent::Named { host: "x".repeat(1000), address });
+        soon(|| capture.collect());
+    }
+    let names = (0..u32::try_from(NAMES_MAX).unwrap() + 10).map(|n| Ipv4Addr::from_bits(!n));
+    for name in names {
+        capture.hear(NetworkEvent::Named { host: String::new(), address: IpAddr::V4(name) });
+    }
+    assert_eq!(capture.names.len(), NAMES_MAX);
+    let reports = &capture.reports;
+    assert_eq!((reports.n_denied, reports.denials.len()), (REFUSED_MAX, REFUSED_MAX));
+    assert_eq!(reports.n_unlisted, u64::MAX);
+    for _ in 0..CONNECTIONS_MAX {
+        let verdict = ConnectionVerdict::Allowed;
+        capture.hear(event(Connection { verdict, ..connection("fine.test") }));
+    }
+    assert_eq!(capture.reports.n_made, CONNECTIONS_MAX);
+    says(&helper, &NetworkEvent::End);
+    drop(helper);
+    capture.helper.as_mut().unwrap().child.kill().unwrap();
+    let report = soon(|| capture.finish());
+    assert_eq!(report.connections.len(), CONNECTIONS_MAX + REFUSED_MAX);
+}
+
+#[test]
+fn a_stopped_helper_is_killed_at_the_next_look() {
+    let (mut capture, helper) = capture();
+    let dead = process(&capture);
+    let _ = rustix::process::pidfd_send_signal(&dead, rustix::process::Signal::STOP);
+    let until = Instant::now() + SOON;
+    while !capture.helper.as_ref().unwrap().is_stopped() {
+        assert!(Instant::now() < until);
+        std::thread::yield_now();
+    }
+    capture.look(Instant::now());
+    assert!(!ringfence_sys::is_ready(&dead, PollFlags::IN), "it was not yet time");
+    capture.look_at = Some(Instant::now());
+    capture.look(Instant::now());
+    assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
+    drop(helper);
+}
+
+#[test]
+fn a_helper_that_cannot_be_started_is_a_gap_and_closes_the_listeners() {
+    let lent = Lent::new();
+    let listener = NetworkListener { kind: ListenerKind::Captured, port: 443, ipv6: false };
+    let listeners = vec![(listener, lent.fd().try_clone_to_owned().unwrap())];
+    // This program does not become a helper.
+    let mut capture = Capture::new(closed_network(), listeners, None, None);
+    assert!(!capture.is_lost());
+    soon(|| capture.step());
+    lent.check_closed();
+    assert!(capture.is_lost() && capture.fds().next().is_none());
+    let report = soon(|| capture.finish());
+    assert!(report.gaps[0].contains("no connection could be made"), "{:?}", report.gaps);
+}
+
+#[test]
+fn redirected_connections_are_closed_without_a_helper_and_with_one_that_does_not_read() {
+    let redirects = Redirects::new().unwrap();
+    let connect = || {
+        let family = AddressFamily::INET;
+        let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+        soon(|| redirects.connect(&socket)).unwrap();
+        TcpStream::from(socket)
+    };
+    let is_closed = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        matches!(std::io::Read::read(&mut stream, &mut [0]), Ok(0))
+    };
+    let stream = connect();
+    redirects.pass_on(None);
+    assert!(is_closed(stream));
+    let (ours, theirs) = ringfence_sys::packet_pair().unwrap();
+    while rustix::net::send(&ours, &[0; 4096], SendFlags::DONTWAIT).is_ok() {}
+    let stream = connect();
+    soon(|| redirects.pass_on(Some(&ours)));
+    assert!(is_closed(stream));
+    drop(theirs);
+    let stream = connect();
+    soon(|| redirects.pass_on(Some(&ours)));
+    assert!(is_closed(stream));
+}
+
+#[test]
+fn a_socket_that_is_no_tcp_socket_is_not_redirected() {
+    let redirects = Redirects::new().unwrap();
+    let (unix, _peer) = ringfence_sys::packet_pair().unwrap();
+    assert_eq!(soon(|| redirects.connect(&unix)), Err(Errno::AFNOSUPPORT));
+    let (pipe, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    assert_eq!(soon(|| redirects.connect(&pipe)), Err(Errno::NOTSOCK));
+    assert!(redirects.accepted.lock().unwrap().is_empty());
+}
+
+#[test]
+fn remembered_clients_are_bounded_and_sockets_without_a_port_are_none() {
+    let clients = Clients::default();
+    let client = |pid| Client { pid, program: None };
+    let (unix, _peer) = ringfence_sys::packet_pair().unwrap();
+    clients.remember(unix.as_fd(), client(1));
+    assert!(clients.0.lock().unwrap().programs.is_empty());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    clients.remember(listener.as_fd(), client(1));
+    clients.remember(listener.as_fd(), client(2));
+    assert_eq!(clients.find(port), Some(client(2)));
+    let mut table = clients.0.lock().unwrap();
+    let others = (0..=u16::MAX).filter(|other| *other != port).take(CLIENTS_MAX - 1);
+    table.order.extend(others.clone());
+    table.programs.extend(others.map(|port| (port, client(3))));
+    drop(table);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let newest = listener.local_addr().unwrap().port();
+    clients.remember(listener.as_fd(), client(4));
+    let n = clients.0.lock().unwrap().programs.len();
+    // The port may be one of those that are there.
+    assert!(n <= CLIENTS_MAX, "{n}");
+    assert_eq!(clients.find(newest), Some(client(4)));
+}
