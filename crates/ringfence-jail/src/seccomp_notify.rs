@@ -221,6 +221,10 @@ impl Listener {
         if length > ADDRESS_BYTES_MAX {
             return Err(Errno::INVAL);
         }
+        // rustix asserts that a descriptor is not negative.
+        if fd < 0 {
+            return Err(Errno::BADF);
+        }
         let leader = thread_group(call.pid).ok_or(Errno::SRCH)?;
         let pidfd = rustix::process::pidfd_open(leader, PidfdFlags::empty())?;
         let mut address = vec![0u8; length];
@@ -565,3 +569,7 @@ fn program_name(tid: u32) -> Option<String> {
     // A program can set any bytes as its name; keep the printable ones.
     Some(name.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
 }
+
+#[cfg(test)]
+#[path = "seccomp_notify_tests.rs"]
+mod tests;
