@@ -450,3 +450,7 @@ fn set_rlimit(limit: &Rlimit) -> Result<(), CallError> {
     rustix::process::setrlimit(resource, rustix::process::Rlimit { current: max, maximum: max })
         .named(|| format!("setrlimit({:?}, {})", limit.resource, limit.max))
 }
+
+#[cfg(test)]
+#[path = "child_tests.rs"]
+mod tests;

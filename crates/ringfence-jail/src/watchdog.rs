@@ -536,3 +536,7 @@ fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
     }
     total
 }
+
+#[cfg(test)]
+#[path = "watchdog_tests.rs"]
+mod tests;

@@ -1,0 +1,249 @@
+//! Trees that crash, hang, hide and lie about their names.
+
+use std::os::unix::fs::PermissionsExt;
+
+use ringfence_spec::{ByteSize, Span};
+
+use super::*;
+use crate::fake_peer::{FakeProcess, SOON, plan, soon};
+
+fn limits() -> Limits {
+    plan(60_000).limits
+}
+
+/// Waits until the tree has so many processes.
+#[track_caller]
+fn wait_for_tree(root: i32, n: usize) -> Vec<i32> {
+    let until = Instant::now() + SOON;
+    loop {
+        let found = tree(root);
+        if found.len() == n {
+            return found;
+        }
+        assert!(Instant::now() < until, "{found:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_tree_is_found_by_lists_and_by_parents_and_shrinks_with_its_processes() {
+    let process = FakeProcess::of("sleep 987 & (sleep 987 & wait) & wait");
+    let found = wait_for_tree(process.pid, 4);
+    let mut by_scan = Some(scan_parents());
+    let mut below = vec![process.pid];
+    let mut at = 0;
+    while let Some(pid) = below.get(at).copied() {
+        at += 1;
+        below.extend(by_scan.as_mut().and_then(|map| map.remove(&pid)).unwrap_or_default());
+    }
+    let sorted = |mut pids: Vec<i32>| {
+        pids.sort_unstable();
+        pids
+    };
+    assert_eq!(sorted(below), sorted(found.clone()));
+    for pid in found.iter().skip(1).filter_map(|pid| rustix::process::Pid::from_raw(*pid)) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    process.kill();
+    process.wait_for_death();
+    let left = tree(process.pid);
+    assert_eq!(left, [process.pid]);
+}
+
+#[test]
+fn pids_that_name_no_process_are_a_tree_of_nothing() {
+    for pid in [i32::MIN, -1, 0, i32::MAX] {
+        assert_eq!(tree(pid), [pid]);
+        assert!(Member::of(pid).is_none() && parent_of(pid).is_none());
+        assert_eq!(CpuTime::default().look(&[pid]), Duration::ZERO);
+        assert_eq!(deleted_bytes(&[pid], 1), 0);
+    }
+    assert_eq!((cpu_so_far(u32::MAX), anonymous_bytes(u32::MAX)), (None, None));
+}
+
+#[test]
+fn a_process_cannot_lie_about_itself_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|p| Path::new(p).is_file());
+    // Its name is that of its file: it looks like the end of a name and the fields that follow.
+    for name in [") R 1 1 1", "a) S 1 (b) Z 1", "\n) R 2 2", "(((", ") ) ) )"] {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(sleep.unwrap(), &link).unwrap();
+        let quoted = link.display().to_string();
+        let process = FakeProcess::of(&format!("exec '{quoted}' 987"));
+        let comm = format!("/proc/{}/comm", process.pid);
+        let until = Instant::now() + SOON;
+        while !std::fs::read_to_string(&comm).unwrap().starts_with(name) {
+            assert!(Instant::now() < until, "{name:?}");
+            std::thread::yield_now();
+        }
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        assert_eq!(parent_of(process.pid), Some(own), "{name:?}");
+        let used = cpu_so_far(process.pid.unsigned_abs()).unwrap();
+        assert!(used < Duration::from_secs(5), "{name:?}: {used:?}");
+    }
+}
+
+#[test]
+fn a_tree_that_uses_its_cpu_time_up_is_found() {
+    let process = FakeProcess::of("while :; do :; done");
+    let limits = Limits { cpu: Span::from_millis(100), ..limits() };
+    let mut watchdog = Watchdog::new(&limits, &[], false, process.pid);
+    assert!(watchdog.interval().is_some_and(|every| every <= DISK_INTERVAL));
+    let until = Instant::now() + SOON;
+    while watchdog.look(None).is_none() {
+        assert!(Instant::now() < until, "it is not found");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(watchdog.look(None), Some(ExceededLimit::Cpu));
+}
+
+#[test]
+fn time_of_processes_that_nobody_waited_for_counts() {
+    let mut cpu = CpuTime::default();
+    let process =
+        FakeProcess::of("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 987");
+    let until = Instant::now() + SOON;
+    let mut used = Duration::ZERO;
+    while used < Duration::from_millis(20) {
+        assert!(Instant::now() < until, "{used:?}");
+        used = cpu.look(&[process.pid]);
+    }
+    process.kill();
+    process.wait_for_death();
+    for _ in 0..CpuTime::PATIENCE + 2 {
+        let now = cpu.look(&[]);
+        assert!(now >= used, "{now:?} {used:?}");
+    }
+    assert!(cpu.seen.is_empty() && cpu.gone > 0);
+}
+
+#[test]
+fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
+    let process =
+        FakeProcess::of("x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ready >&2; sleep 987");
+    let look = |mib| {
+        let limits = Limits { memory: Some(ByteSize::mib(mib)), ..limits() };
+        let mut watchdog = Watchdog::new(&limits, &[], false, process.pid);
+        (watchdog.look(None), watchdog.memory_found())
+    };
+    let until = Instant::now() + SOON;
+    loop {
+        if let (Some(ExceededLimit::Memory), Some(bytes)) = look(16) {
+            assert!(bytes > 16 << 20, "{bytes}");
+            break;
+        }
+        assert!(Instant::now() < until, "it is not found");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(look(4096), (None, None));
+    process.kill();
+    process.wait_for_death();
+    // A zombie has no memory.
+    assert_eq!(look(1), (None, None));
+}
+
+#[test]
+fn nothing_to_watch_needs_no_watching() {
+    let watchdog = Watchdog::new(&limits(), &[], false, 1);
+    assert_eq!(watchdog.interval(), None);
+    let limits =
+        Limits { disk: Some(ByteSize::mib(1)), memory: Some(ByteSize::mib(1)), ..limits() };
+    // A cgroup counts the memory, and a directory that is gone has no size.
+    let gone =
+        WritableDir { path: "/nonexistent".into(), id: ringfence_plan::FileId { dev: 0, ino: 0 } };
+    let mut watchdog = Watchdog::new(&limits, &[gone], true, 1);
+    assert_eq!((watchdog.interval(), watchdog.look(None)), (None, None));
+}
+
+/// The bytes that a walk finds, in as many steps as it takes.
+fn walked(dir: &Path, since: SystemTime, enough: u64) -> u64 {
+    let mut walk = DiskWalk::new(dir, since);
+    soon(|| {
+        loop {
+            if let Some(bytes) = walk.step(enough) {
+                return bytes;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_walk_counts_what_changed_and_follows_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(at("a/b/c")).unwrap();
+    std::fs::write(at("a/b/c/file"), vec![1; 1 << 20]).unwrap();
+    std::os::unix::fs::symlink("/", at("root")).unwrap();
+    std::os::unix::fs::symlink(".", at("a/loop")).unwrap();
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), fifo, 0o600.into(), 0).unwrap();
+    let bytes = walked(dir.path(), SystemTime::UNIX_EPOCH, u64::MAX);
+    assert!(((1 << 20)..(2 << 20)).contains(&bytes), "{bytes}");
+    let later = SystemTime::now() + Duration::from_hours(1);
+    assert_eq!(walked(dir.path(), later, u64::MAX), 0);
+    assert_eq!(walked(dir.path(), SystemTime::UNIX_EPOCH, 1000), u64::MAX);
+}
+
+#[test]
+fn what_cannot_be_walked_is_more_than_enough() {
+    let since = SystemTime::UNIX_EPOCH;
+    assert_eq!(walked(Path::new("/nonexistent/dir"), since, 1), u64::MAX);
+    // A path too long to name: made by steps, as a run would.
+    let dir = tempfile::tempdir().unwrap();
+    let name = "d".repeat(250);
+    let mut at: OwnedFd = rustix::fs::open(
+        dir.path(),
+        rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .unwrap();
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&at, &name, 0o700.into()).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        at = rustix::fs::openat(&at, &name, flags, rustix::fs::Mode::empty()).unwrap();
+    }
+    drop(at);
+    assert_eq!(walked(dir.path(), since, u64::MAX - 1), u64::MAX);
+    let removed = soon(|| crate::registry::remove_tree(dir.path()));
+    assert!(removed.is_ok(), "{removed:?}");
+    // A closed directory, which root can open all the same.
+    let dir = tempfile::tempdir().unwrap();
+    let closed = dir.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o0)).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(walked(dir.path(), since, u64::MAX - 1) == u64::MAX, !is_root);
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn a_file_without_a_name_is_found_at_the_process_that_holds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    let (script, shown) = ("head -c 1048576 /dev/zero >&9; rm", file.display());
+    let process = FakeProcess::of(&format!("exec 9>'{shown}'; {script} '{shown}'; exec sleep 987"));
+    let dev = rustix::fs::stat(dir.path()).unwrap().st_dev;
+    let until = Instant::now() + SOON;
+    while deleted_bytes(&[process.pid], dev) < 1 << 20 {
+        assert!(Instant::now() < until, "it is not found");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(deleted_bytes(&[process.pid, process.pid], dev), deleted_bytes(&[process.pid], dev));
+    assert_eq!(deleted_bytes(&[process.pid], dev + 1), 0);
+    process.kill();
+    process.wait_for_death();
+    assert_eq!(deleted_bytes(&[process.pid], dev), 0);
+}
+
+#[test]
+fn lines_of_the_kernel_that_are_none_are_no_numbers() {
+    for (line, first) in [("", 0), ("1", 1), ("x 2", 0), ("-1", 0), ("18446744073709551616", 0)] {
+        assert_eq!(numbers::<1>(line, first), None, "{line}");
+    }
+    assert_eq!(numbers::<2>("0 1 2 3", 1), Some([1, 2]));
+    assert_eq!(in_kib("VmPTE:\t   12 kB\nVmSwap:\t x kB\n", "VmPTE:"), Some(12));
+    for key in ["VmSwap:", "VmLck:"] {
+        assert_eq!(in_kib("VmPTE:\t   12 kB\nVmSwap:\t x kB\n", key), None, "{key}");
+    }
+}
