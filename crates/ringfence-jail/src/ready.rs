@@ -28,6 +28,9 @@ const REAPED_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number that wait, whatever the number of processors.
 const WAITING_MAX: usize = 4;
 
+/// Number of failures in a row after which none is made ready any more: on this host none can be.
+const FAILED_MAX: usize = 20;
+
 /// Tells the launcher that a supervisor is ready.
 const READY: &[u8] = b"r";
 
@@ -66,8 +69,8 @@ pub(crate) struct ReadySupervisors {
     last_event: Instant,
     /// How many to keep: none before the first command.
     n_wanted: usize,
-    /// True if one could not prepare itself: on this host none can.
-    has_failed: bool,
+    /// Number that could not prepare themselves since the last one that served.
+    n_failed: usize,
     /// True if some were told to end, and are to be reaped.
     are_ending: bool,
     mounts: Option<std::fs::File>,
@@ -83,7 +86,7 @@ impl ReadySupervisors {
             running: Vec::new(),
             last_event: Instant::now(),
             n_wanted: 0,
-            has_failed: false,
+            n_failed: 0,
             are_ending: false,
             mounts: open_kernel_file("/proc/self/mountinfo").ok(),
             planner: rustix::process::getppid(),
@@ -138,18 +141,19 @@ impl ReadySupervisors {
         if self.mounts_changed() {
             self.waiting.clear();
         }
-        if self.waiting.iter().any(|ready| ready.state() == State::Gone) {
-            self.has_failed = true;
-            self.waiting.clear();
-        }
+        let n_waiting = self.waiting.len();
+        self.waiting.retain(|ready| ready.state() != State::Gone);
+        self.n_failed += n_waiting - self.waiting.len();
         let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.n_wanted = if self.has_failed { 0 } else { n_processors.min(WAITING_MAX) };
+        let can_prepare = self.n_failed < FAILED_MAX;
+        self.n_wanted = if can_prepare { n_processors.min(WAITING_MAX) } else { 0 };
         while let Some(at) = self.waiting.iter().position(|r| r.state() == State::Ready) {
             let ready = self.waiting.swap_remove(at);
             // Takes the byte that `state` left: a socket that is closed with something unread resets its peer.
             let _ = rustix::net::recv(&ready.socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
             if command.send_to(&ready.socket).is_ok() {
                 self.running.push(ready.socket);
+                self.n_failed = 0;
                 return None;
             }
         }
