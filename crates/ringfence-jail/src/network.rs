@@ -199,24 +199,17 @@ impl Redirects {
         if !matches!(connected, Ok(()) | Err(Errno::INPROGRESS)) {
             return connected;
         }
-        let own = rustix::net::getsockname(socket)?;
-        let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;
-        let deadline = Instant::now() + ACCEPT_MAX;
-        loop {
-            match ringfence_sys::ready_by(&listener, PollFlags::IN, deadline) {
-                Ok(true) => {}
-                Ok(false) => return Err(Errno::TIMEDOUT),
-                Err(error) => return Err(error.errno),
-            }
-            let (stream, peer) = listener.accept().map_err(|e| errno(&e))?;
-            if (peer.ip(), peer.port()) == (own.ip().to_canonical(), own.port()) {
-                stream.set_nonblocking(true).map_err(|e| errno(&e))?;
-                self.accepted
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push_back(stream.into());
+        match accept_from(&listener, socket) {
+            Ok(stream) => {
+                let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+                accepted.push_back(stream);
+                drop(accepted);
                 let _ = rustix::io::write(&self.alarm, &1u64.to_ne_bytes());
-                return connected;
+                connected
+            }
+            Err(errno) => {
+                abandon(socket, listener);
+                Err(errno)
             }
         }
     }
@@ -239,6 +232,36 @@ impl Redirects {
                 &mut space,
                 flags,
             );
+        }
+    }
+}
+
+/// `struct sockaddr` of the family `AF_UNSPEC`, by which connect(2) ends a connection or an attempt at one.
+const AF_UNSPEC_ADDRESS: [u8; 16] = [0; 16];
+
+/// Ends a socket's attempt to connect, and only then closes the listener: the next program that has its port would be
+/// reached.
+fn abandon(socket: &OwnedFd, listener: TcpListener) {
+    if ringfence_sys::connect_raw(socket, &AF_UNSPEC_ADDRESS).is_err() {
+        std::mem::forget(listener);
+    }
+}
+
+/// Accepts the connection of this socket, and of no other.
+fn accept_from(listener: &TcpListener, socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let own = rustix::net::getsockname(socket)?;
+    let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;
+    let deadline = Instant::now() + ACCEPT_MAX;
+    loop {
+        match ringfence_sys::ready_by(listener, PollFlags::IN, deadline) {
+            Ok(true) => {}
+            Ok(false) => return Err(Errno::TIMEDOUT),
+            Err(error) => return Err(error.errno),
+        }
+        let (stream, peer) = listener.accept().map_err(|e| errno(&e))?;
+        if (peer.ip(), peer.port()) == (own.ip().to_canonical(), own.port()) {
+            stream.set_nonblocking(true).map_err(|e| errno(&e))?;
+            return Ok(stream.into());
         }
     }
 }
@@ -283,7 +306,9 @@ pub(crate) struct Capture {
     names: HashMap<IpAddr, String>,
     /// Time of the next look at the helper.
     look_at: Option<Instant>,
-    /// True when the helper has reported everything, and is expected to end.
+    /// True when the run is over and the helper was told so.
+    is_finishing: bool,
+    /// True when the helper says that it has reported everything.
     has_ended: bool,
     pub(crate) clients: Clients,
     reports: NetworkReport,
@@ -326,6 +351,7 @@ impl Capture {
             was_started: false,
             names: HashMap::new(),
             look_at: None,
+            is_finishing: false,
             has_ended: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
@@ -430,7 +456,7 @@ impl Capture {
             match received {
                 Ok((0, _)) => {
                     helper.socket = None;
-                    self.reports.lost(self.has_ended);
+                    self.reports.lost(self.is_finishing && self.has_ended);
                     return;
                 }
                 Ok((length, _)) => {
@@ -445,7 +471,7 @@ impl Capture {
                 Err(error) if error.errno == Errno::AGAIN => return,
                 Err(_) => {
                     helper.socket = None;
-                    self.reports.lost(self.has_ended);
+                    self.reports.lost(self.is_finishing && self.has_ended);
                 }
             }
         }
@@ -507,6 +533,7 @@ impl Capture {
     /// Ends the helper and returns everything that it reported.
     pub(crate) fn finish(mut self) -> NetworkReport {
         self.listeners.clear();
+        self.is_finishing = true;
         if let Some(Helper { socket: Some(socket), .. }) = &self.helper {
             // It ends when it has reported its connections, which ended with the run's sockets.
             let _ = rustix::net::shutdown(socket, Shutdown::Write);

@@ -232,7 +232,13 @@ impl Listener {
             format!("/proc/{}/mem", call.pid),
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
-        )?;
+        );
+        let mem = match mem {
+            Err(Errno::ACCESS | Errno::PERM) => {
+                return Ok(Target::Refuse(Box::new(unreadable(call))));
+            }
+            mem => mem?,
+        };
         if length > 0 {
             let n = rustix::io::pread(&mem, &mut address[..], call.args[1])
                 .map_err(|_| Errno::FAULT)?;
@@ -369,6 +375,13 @@ impl WaitingConnect {
     }
 }
 
+/// Connects that may wait: each has a descriptor of this process, which needs others too.
+fn waiting_connects_max() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let half = descriptors.map_or(WAITING_CONNECTS_MAX as u64, |n| n / 2);
+    usize::try_from(half).unwrap_or(WAITING_CONNECTS_MAX).min(WAITING_CONNECTS_MAX)
+}
+
 /// Threads that perform connects, and the connects that wait for one.
 #[derive(Clone, Default)]
 struct ConnectQueue(Arc<Mutex<ConnectQueueState>>);
@@ -383,7 +396,7 @@ impl ConnectQueue {
     /// Performs a connect on a thread, now or after those before it. Returns false if too many wait.
     fn submit(&self, connect: WaitingConnect, identity: Option<(u32, u32)>) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.waiting.len() >= WAITING_CONNECTS_MAX {
+        if state.waiting.len() >= waiting_connects_max() {
             return false;
         }
         state.waiting.push_back(connect);
@@ -498,6 +511,24 @@ fn no_network(call: &Notification, peer: SocketAddr) -> Denial {
         by: DeniedBy::Host,
         syscall: Some("connect".to_owned()),
         argument: Some(peer.to_string()),
+        pid: Some(call.pid),
+        program: program_name(call.pid),
+        count: 1,
+    }
+}
+
+fn unreadable(call: &Notification) -> Denial {
+    Denial {
+        layer: Layer::Network,
+        rule: DenialRule::Network,
+        subject: "connect".to_owned(),
+        line: None,
+        column: None,
+        hint: "the address could not be read: a program that is not dumpable cannot connect here"
+            .into(),
+        by: DeniedBy::Host,
+        syscall: Some("connect".to_owned()),
+        argument: None,
         pid: Some(call.pid),
         program: program_name(call.pid),
         count: 1,

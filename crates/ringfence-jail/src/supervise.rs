@@ -777,7 +777,10 @@ fn is_alone(own: i32, kept: &[i32]) -> bool {
         _ if kept.is_empty() => false,
         // /proc is listed by rising pid and a child's is above its parent's, so a process that forks and exits during
         // the listing leaves a child yet to be listed; twice, because pids wrap around at some point.
-        _ => (0..2).all(|_| watchdog::children_by_scan(own).iter().all(|pid| kept.contains(pid))),
+        _ => (0..2).all(|_| {
+            watchdog::children_by_scan(own)
+                .is_some_and(|children| children.iter().all(|pid| kept.contains(pid)))
+        }),
     }
 }
 

@@ -240,8 +240,13 @@ fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> 
 }
 
 /// The children of `pid`, by asking every process for its parent.
-pub(crate) fn children_by_scan(pid: i32) -> Vec<i32> {
-    scan_parents().remove(&pid).unwrap_or_default()
+pub(crate) fn children_by_scan(pid: i32) -> Option<Vec<i32>> {
+    let mut parents = scan_parents();
+    // Without a free descriptor nothing of the list could be read.
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    parent_of(own)?;
+    parents.values().flatten().any(|pid| *pid == own).then_some(())?;
+    Some(parents.remove(&pid).unwrap_or_default())
 }
 
 fn scan_parents() -> HashMap<i32, Vec<i32>> {

@@ -24,6 +24,7 @@ use hyper_util::rt::TokioIo;
 use ringfence_spec::network::{Host, LimitKind};
 use ringfence_spec::{ConnectionDoor, SECRET_RULE};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use crate::connection::{self, Stream};
 use crate::credentials::{Misplaced, StreamReplace};
@@ -88,6 +89,8 @@ struct Session {
     client: Option<SocketAddr>,
     upstream: RefCell<Option<Upstream>>,
     ready: RefCell<Option<(Request, Dialled)>>,
+    /// What the connection became.
+    tunnel: RefCell<Option<JoinHandle<()>>>,
 }
 
 /// A connection to a host, kept for the next request. Reported when its request is dropped.
@@ -120,6 +123,7 @@ pub(crate) async fn serve(state: Rc<State>, stream: impl Stream, target: Target)
         client,
         upstream: RefCell::default(),
         ready: RefCell::new(ready),
+        tunnel: RefCell::default(),
     });
     let service = hyper::service::service_fn(|request| {
         let session = Rc::clone(&session);
@@ -133,6 +137,11 @@ pub(crate) async fn serve(state: Rc<State>, stream: impl Stream, target: Target)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
+    // The caller counts the connection until its tunnel ends.
+    let tunnel = session.tunnel.borrow_mut().take();
+    if let Some(tunnel) = tunnel {
+        let _ = tunnel.await;
+    }
 }
 
 impl Session {
@@ -163,11 +172,12 @@ impl Session {
         let dialled = dial::dial(&self.state, &record).await;
         let dialled = dialled.map_err(|refusal| refuse(&record, &refusal, port))?;
         let state = Rc::clone(&self.state);
-        tokio::task::spawn_local(async move {
+        let tunnel = tokio::task::spawn_local(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
                 connection::serve(state, TokioIo::new(upgraded), record, Some(dialled)).await;
             }
         });
+        self.tunnel.replace(Some(tunnel));
         Ok(Response::new(empty()))
     }
 
@@ -205,12 +215,13 @@ impl Session {
             let server_upgrade = hyper::upgrade::on(&mut response);
             // Kept until the tunnel ends, so that its bytes are counted.
             let upstream = self.upstream.borrow_mut().take();
-            tokio::task::spawn_local(async move {
+            let tunnel = tokio::task::spawn_local(async move {
                 if let (Ok(client), Ok(server)) = (client_upgrade.await, server_upgrade.await) {
                     relay::both_ways(TokioIo::new(client), TokioIo::new(server)).await;
                 }
                 drop(upstream);
             });
+            self.tunnel.replace(Some(tunnel));
         } else {
             strip(response.headers_mut());
             if has_secret {

@@ -128,8 +128,8 @@ impl Reporter {
         !matches!(rustix::net::send(&self.0.socket, bytes, flags), Err(Errno::AGAIN))
     }
 
-    /// Waits for a connection that the supervisor passes on. None when it has closed its end or ended the run; a packet
-    /// without a connection is a mistake, and ends the helper too.
+    /// Waits for a connection that the supervisor passes on. None when it has closed its end or ended the run. A connection
+    /// for which this process has no descriptor left arrives without one, and is closed.
     pub(crate) async fn passed_on(&self) -> Option<OwnedFd> {
         while self.0.socket.readable().await.is_ok() {
             let mut byte = [0u8; 1];
@@ -141,7 +141,11 @@ impl Reporter {
             });
             match received {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Ok((1, fds)) => return fds.into_iter().next(),
+                Ok((length, fds)) if length > 0 => {
+                    if let Some(connection) = fds.into_iter().next() {
+                        return Some(connection);
+                    }
+                }
                 _ => return None,
             }
         }

@@ -375,6 +375,7 @@ names! {
     SharedMemory, "shared_memory", "Shared memory that cannot be counted.";
     Snapshots, "snapshots", "Snapshots of filesystems.";
     SocketFamily, "socket_family", "A socket family that is not allowed.";
+    SocketOption, "socket_option", "A socket option that is not allowed.";
     SocketProtocol, "socket_protocol", "A socket protocol that is not allowed.";
     Sockets, "sockets", "Making sockets.";
     SourceEncoding, "source_encoding", "Screening refuses a coding comment that names anything but UTF-8.";

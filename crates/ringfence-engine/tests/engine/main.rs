@@ -67,6 +67,10 @@ const TESTS: &[(&str, Test)] = &[
         search::a_program_searches_filters_and_aggregates_in_one_call,
     ),
     (
+        "a_session_goes_on_after_threads_and_closed_streams",
+        sessions::a_session_goes_on_after_threads_and_closed_streams,
+    ),
+    (
         "calls_of_a_program_are_counted_and_end_with_it",
         search::calls_of_a_program_are_counted_and_end_with_it,
     ),

@@ -355,3 +355,39 @@ pub(crate) fn a_dropped_search_gives_its_place_back(world: &World) {
         }
     });
 }
+
+/// Where threads live, the process of the next cell gets new locks, whatever the program made of its streams.
+pub(crate) fn a_session_goes_on_after_threads_and_closed_streams(world: &World) {
+    const THREAD: &str = "import sys, threading, time, os, _io, _thread\nx = 1\nout = sys.stdout\n\
+                          threading.Thread(target=time.sleep, args=(60,), daemon=True).start()";
+    let engine = world.engine();
+    on_runtime(async {
+        for spoilt in [
+            "os.close(1)",
+            "os.close(2)",
+            "os.dup2(os.open('.', 0), 1)",
+            "_io.open = _io.FileIO = None",
+            "_thread.allocate_lock = sys._current_frames = None",
+            "sys.stdout = None",
+        ] {
+            let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+            for code in [THREAD, spoilt] {
+                let outcome = cell(&engine, "ann", &id, code).await;
+                assert_eq!(outcome.status, Status::Ok, "{spoilt}: {outcome:?}");
+            }
+            for value in ["2", "3"] {
+                let outcome = cell(&engine, "ann", &id, "x += 1\nx").await;
+                assert_eq!(outcome.value.as_deref(), Some(value), "{spoilt}: {outcome:?}");
+            }
+            engine.session_close("ann", &id).await.unwrap();
+        }
+        // A reference to a stream writes to the cell that uses it.
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        cell(&engine, "ann", &id, THREAD).await;
+        for word in ["one", "two"] {
+            let code = format!("print('{word}', out is sys.stdout, file=out, end='')");
+            let outcome = cell(&engine, "ann", &id, &code).await;
+            assert_eq!(outcome.stdout, format!("{word} True"), "{outcome:?}");
+        }
+    });
+}

@@ -33,6 +33,10 @@ pub(super) enum Check {
     Connect,
     /// bind, listen, accept: not on the host's own network.
     Serve,
+    /// getsockopt: no handle of the process at the other end.
+    GetOption,
+    /// setsockopt: on the host's own network nothing that changes the way of a connection.
+    SetOption,
     /// sendto, sendmsg, sendmmsg: flags in this argument.
     Send(u8),
     /// prctl: all but rewriting the memory layout.
@@ -231,6 +235,26 @@ const RLIMIT_CORE: u32 = 4;
 pub(super) const PRIO_PROCESS: u32 = 0;
 pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
 
+/// Level of `SO_*`.
+const SOL_SOCKET: u32 = 1;
+const SO_PEERPIDFD: u32 = 77;
+const IPPROTO_IP: u32 = 0;
+const IPPROTO_IPV6: u32 = 41;
+
+/// Options that clients set on sockets: `SO_REUSEADDR`, `SO_SNDBUF`, `SO_RCVBUF`, `SO_KEEPALIVE`, `SO_OOBINLINE`, `SO_PRIORITY`,
+/// `SO_LINGER`, `SO_REUSEPORT`, `SO_RCVLOWAT`, `SO_RCVTIMEO`, `SO_SNDTIMEO` (both forms).
+const SOCKET_OPTIONS: &[u32] = &[2, 7, 8, 9, 10, 12, 13, 15, 18, 20, 21, 66, 67];
+
+/// `TCP_NODELAY`, `TCP_MAXSEG`, `TCP_CORK`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`, `TCP_SYNCNT`, `TCP_LINGER2`, `TCP_QUICKACK`,
+/// `TCP_CONGESTION`, `TCP_USER_TIMEOUT`, `TCP_NOTSENT_LOWAT`.
+const TCP_OPTIONS: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 18, 25];
+
+/// `IP_TOS`, `IP_MTU_DISCOVER`, `IP_RECVERR`, `IP_BIND_ADDRESS_NO_PORT`.
+const IP_OPTIONS: &[u32] = &[1, 10, 11, 24];
+
+/// `IPV6_RECVERR`, `IPV6_V6ONLY`, `IPV6_TCLASS`.
+const IPV6_OPTIONS: &[u32] = &[25, 26, 67];
+
 /// The guards of `check` under `spec`, which is normalised.
 pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
     match check {
@@ -276,7 +300,27 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
                 then: Outcome::Refuse { reason: &reasons::SERVER_SOCKET, argument: None },
             }]
         }
-        Check::Connect | Check::Serve => vec![],
+        // The other end of a pair may be the host's: with its pidfd a guest could have the host kill itself.
+        Check::GetOption => vec![refuse(
+            2,
+            &reasons::SOCKET_OPTION,
+            [whole(1).these(&[SOL_SOCKET]), whole(2).these(&[SO_PEERPIDFD])],
+        )],
+        // SO_BINDTODEVICE sends a connection to 127.0.0.1 out of the host, IP_MINTTL and TCP fast open leave one half made.
+        Check::SetOption if spec.inet == Inet::Redirected => {
+            let allow = |level: &'static [u32], names| Guard {
+                when: [Some(whole(1).these(level)), Some(whole(2).these(names))],
+                then: Outcome::Allow,
+            };
+            vec![
+                allow(&[SOL_SOCKET], SOCKET_OPTIONS),
+                allow(&[IPPROTO_TCP], TCP_OPTIONS),
+                allow(&[IPPROTO_IP], IP_OPTIONS),
+                allow(&[IPPROTO_IPV6], IPV6_OPTIONS),
+                refuse(2, &reasons::SOCKET_OPTION, []),
+            ]
+        }
+        Check::Connect | Check::Serve | Check::SetOption => vec![],
         // Sending needs no rule for unix sockets: with an address, a stream socket fails and a
         // seqpacket socket ignores it (net/unix/af_unix.c), and datagram sockets do not exist here.
         // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past

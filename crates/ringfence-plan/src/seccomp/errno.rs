@@ -9,6 +9,8 @@ pub const ENOMEM: i32 = 12;
 pub const EACCES: i32 = 13;
 /// Function not implemented.
 pub const ENOSYS: i32 = 38;
+/// Protocol not available: an option that the socket does not have.
+pub const ENOPROTOOPT: i32 = 92;
 /// Protocol not supported.
 pub const EPROTONOSUPPORT: i32 = 93;
 /// Operation not supported on transport endpoint.

@@ -1,7 +1,9 @@
 //! Every reason for which the filter refuses a call: its stable name, the error the program sees, and a hint for the
 //! reader of the denial. A hint is true whatever the policy; it promises nothing the run may not have.
 
-use super::errno::{EACCES, EAFNOSUPPORT, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
+use super::errno::{
+    EACCES, EAFNOSUPPORT, ENOMEM, ENOPROTOOPT, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT,
+};
 use ringfence_spec::DenialRule;
 
 /// Reason that a call is refused.
@@ -257,6 +259,12 @@ pub(super) static UDP_SOCKET: Reason = denial(
     DenialRule::UdpSocket,
     EACCES,
     "this run reaches other hosts by TCP through a proxy alone, so UDP and its own name lookups do not work; use the proxy of `HTTPS_PROXY`, which looks names up",
+);
+pub(super) static SOCKET_OPTION: Reason = quiet(
+    DenialRule::SocketOption,
+    // The kernel's error for an option that it does not have.
+    ENOPROTOOPT,
+    "this socket option is not available in the sandbox; go on without it",
 );
 pub(super) static SERVER_SOCKET: Reason = denial(
     DenialRule::ServerSocket,

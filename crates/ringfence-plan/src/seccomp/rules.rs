@@ -281,9 +281,11 @@ pub(super) static GROUPS: &[Group] = &[
     checked(Check::SocketPair, Check::SocketPairStream, "socketpair"),
     checked_for_commands(Check::Connect, &reasons::SOCKETS, "connect"),
     checked_for_commands(Check::Serve, &reasons::SOCKETS, "bind listen accept accept4"),
-    everywhere("recvfrom recvmsg shutdown getsockname getpeername getsockopt"),
-    // setsockopt would let code attach BPF programs to its socket pair.
-    commands_only("recvmmsg setsockopt"),
+    everywhere("recvfrom recvmsg shutdown getsockname getpeername"),
+    in_both(Check::GetOption, "getsockopt"),
+    commands_only("recvmmsg"),
+    // It would let code attach BPF programs to its socket pair.
+    checked_for_commands(Check::SetOption, &reasons::OUTSIDE_CODE, "setsockopt"),
     Group { command: CallRule::Check(Check::Send(3)), code: CallRule::Allow, calls: "sendto" },
     // Descriptors in flight are counted for the user, not for the run.
     checked(Check::Send(2), Check::SendRights, "sendmsg"),

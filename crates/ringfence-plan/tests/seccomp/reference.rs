@@ -110,6 +110,10 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     if call == "fcntl" && int(1) == 1031 && int(2) > 65_536 {
         return Want::Quiet(EPERM);
     }
+    // SO_PEERPIDFD.
+    if call == "getsockopt" && (int(1), int(2)) == (1, 77) {
+        return Want::Quiet(92);
+    }
     if let Some(want) = mode(call, int).or_else(|| limits(spec, call, int)) {
         let core = match call {
             "setrlimit" => int(0) == 4,
@@ -206,6 +210,13 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "shmget" => deny_if(int(2) >> 11 & 1 == 1, ENOMEM),
         "connect" => deny_if(supervised || redirected, EACCES),
         "bind" | "listen" | "accept" | "accept4" => deny_if(redirected, EACCES),
+        "setsockopt" if redirected => match (int(1), int(2)) {
+            (1, 2 | 7..=10 | 12 | 13 | 15 | 18 | 20 | 21 | 66 | 67)
+            | (6, 1..=8 | 12 | 13 | 18 | 25)
+            | (0, 1 | 10 | 11 | 24)
+            | (41, 25 | 26 | 67) => Want::Allow,
+            _ => Want::Quiet(92),
+        },
         "sendto" | "sendmmsg" => deny_if(int(3) >> 29 & 1 == 1, EOPNOTSUPP),
         "sendmsg" => deny_if(int(2) >> 29 & 1 == 1, EOPNOTSUPP),
         "socketpair" => match (int(0), int(1) % 16) {

@@ -243,22 +243,25 @@ def forget():
         seen.clear()
 
 
-# Streams of processes that this one was forked from. Their destructors would wait for locks that are never released.
+# Buffers of processes that this one was forked from. Their destructors would wait for locks that are never released.
 replaced = []
+
+# Saved now, because a program may replace them.
+new_lock, frames, raw_file, buffered = _thread.allocate_lock, sys._current_frames, _io.FileIO, _io.BufferedWriter
 
 
 def replace_locks():
     """Replaces the locks that another thread may have held at the fork: of calls to the host, and of both streams."""
-    global calling, streams
-    calling = _thread.allocate_lock()
-    old, streams = streams, tuple(
-        _io.open(fd, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False) for fd in (1, 2)
-    )
-    replaced.extend(old)
-    for name, before, now in zip(("stdout", "stderr"), old, streams):
-        setattr(sys, "__%s__" % name, now)
-        if getattr(sys, name) is before:
-            setattr(sys, name, now)
+    global calling
+    calling = new_lock()
+    for fd, stream in enumerate(streams, 1):
+        try:
+            replaced.append(stream.buffer)
+            buffer = buffered(raw_file(fd, "w", closefd=False))
+            stream.__init__(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        except Exception:
+            # The program has closed or replaced it.
+            pass
 
 
 def checkpoint(channel, frame, fds):
@@ -266,7 +269,7 @@ def checkpoint(channel, frame, fds):
     if frame[:1] != b"K" or len(fds) != 1:
         return False
     flush()
-    n_threads = _thread._count()
+    has_threads = len(frames()) > 1
     try:
         pid = fork()
     except OSError as error:
@@ -276,7 +279,7 @@ def checkpoint(channel, frame, fds):
     if pid == 0:
         os.dup2(fds[0], 3, inheritable=False)
         os.close(fds[0])
-        if n_threads:
+        if has_threads:
             replace_locks()
         forget()
     else:

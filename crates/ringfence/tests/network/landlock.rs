@@ -13,8 +13,14 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("without namespaces: every other connect is refused and named", refuses_other_connects),
     ("without namespaces: no UDP, no servers, no other socket", refuses_other_sockets),
     ("without namespaces: an address that changes during the call", address_changes),
+    ("without namespaces: a connect that fails leaves nothing half made", no_parked_connects),
+    ("without namespaces: options that change the way of a connection", socket_options),
     ("without namespaces: no port stays open on the host", no_port_stays_open),
     ("without namespaces: 300 connects at once, 64 MiB whole", many_and_much),
+    (
+        "without namespaces: more tunnels than descriptors are closed, and the helper lives",
+        many_tunnels,
+    ),
     ("without namespaces: a dead or stopped helper means refusal", dead_helper),
     ("without namespaces: what needs a namespace is a clear error", needs_namespaces),
 ];
@@ -69,7 +75,7 @@ for family, address in [
     (socket.AF_INET6, ('::ffff:127.0.0.2', 3128)), (socket.AF_INET6, ('::', 3128)), (socket.AF_INET, ('192.0.2.7', 443)),
 ]:
     print(address, tried(lambda: at(family, address)))
-s = socket.socket(); s.setsockopt(socket.IPPROTO_TCP, 30, 1)  # TCP_FASTOPEN_CONNECT
+s = socket.socket(); print('option', tried(lambda: s.setsockopt(socket.IPPROTO_TCP, 30, 1)))  # TCP_FASTOPEN_CONNECT
 print('fast open', tried(lambda: (s.connect(('127.0.0.2', 443)), s.send(b'x'))))
 s = socket.socket()
 print('send', tried(lambda: s.sendto(b'x', socket.MSG_FASTOPEN, ('127.0.0.2', 443))))
@@ -130,6 +136,37 @@ print('connected', n > 0)";
     let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("connected True");
     assert!(servers.requests().is_empty(), "{:?}", servers.requests());
+}
+
+/// A socket that went on connecting to the supervisor's port would reach the next program that listens there.
+fn no_parked_connects(servers: &Servers) {
+    let program = "def parked(level, name, value):
+    s = socket.socket()
+    try: s.setsockopt(level, name, value)
+    except OSError as e: return 'refused ' + str(e.errno)
+    s.setblocking(False)
+    return tried(lambda: s.connect(('127.0.0.1', 3128))), tried(s.getpeername), tried(lambda: s.send(b'x'))
+print('minttl', parked(0, 21, 255))
+print('fast open', parked(6, 30, 1), parked(6, 34, 1))
+# Sockets whose connect cannot succeed are disconnected again: the second connect is a new one.
+s = socket.socket(); s.connect(('127.0.0.1', 3128)); print('plain', s.getpeername()[0])";
+    let ran = python(&world_of(servers), ALLOWED, program);
+    ran.says("minttl refused 92").says("fast open refused 92 refused 92").says("plain 127.0.0.1");
+}
+
+fn socket_options(servers: &Servers) {
+    let program = "def tried_option(level, name, value):
+    s = socket.socket(socket.AF_INET6 if level == 41 else socket.AF_INET)
+    try: s.setsockopt(level, name, value)
+    except OSError as e: return e.errno
+    return 0
+refused = [(1, 25, b'lo'), (1, 62, 1), (0, 4, bytes(4)), (0, 21, 1), (6, 30, 1), (6, 31, b'tls'), (41, 57, bytes(8))]
+allowed = [(1, 9, 1), (1, 2, 1), (1, 7, 65536), (6, 1, 1), (6, 4, 60), (0, 1, 0), (41, 26, 1)]
+print([tried_option(*o) for o in refused], [tried_option(*o) for o in allowed])
+a, b = socket.socketpair()
+print('peer', tried(lambda: a.getsockopt(1, 77)))";
+    let ran = python(&world_of(servers), ALLOWED, program);
+    ran.says("[92, 92, 92, 92, 92, 92, 92] [0, 0, 0, 0, 0, 0, 0]").says("Protocol not available");
 }
 
 /// Listening TCP sockets of this network namespace.
@@ -207,6 +244,37 @@ print(n == {STREAM_BYTES})"
     let outcome = Outcome(ran.code, Json::parse(&ran.stdout));
     outcome.says("300 1\nTrue");
     assert_eq!(outcome.connections("allowed").len(), 301, "{}", outcome.1);
+}
+
+fn many_tunnels(servers: &Servers) {
+    let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
+    let program = format!(
+        "{PRELUDE}
+def tunnel():
+    s = tcp('127.0.0.1', 3128)
+    s.sendall(b'CONNECT allowed.test:{GREETING} HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n')
+    got = b''
+    while b'\\r\\n\\r\\n' not in got or got.endswith(b'\\r\\n\\r\\n'):
+        part = s.recv(999)
+        if not part: return None
+        got += part
+    return s
+for _ in range(2):
+    all = [s for s in (tried(tunnel) for _ in range(140)) if isinstance(s, socket.socket)]
+    print('open', 20 < len(all) < 140)
+    [s.close() for s in all]; time.sleep(0.5)
+print('again', isinstance(tried(tunnel), socket.socket))"
+    );
+    let world = world_of(servers);
+    let args = ["run", "--json", "--net", &rules, "--", "/usr/bin/python3", "-c", &program];
+    let mut limited = std::process::Command::new("prlimit");
+    let whole = world.command_without_namespaces(&args);
+    limited.arg("--nofile=256:256").arg(whole.get_program()).args(whole.get_args());
+    let output = world.here(limited).bounded_output().unwrap();
+    let outcome = Outcome(0, Json::parse(&output.stdout));
+    outcome.says("open True\nopen True\nagain True");
+    let gaps = outcome.1["enforcement"]["gaps"].to_string();
+    assert!(!gaps.contains("network helper"), "{gaps}");
 }
 
 fn dead_helper(servers: &Servers) {
