@@ -24,6 +24,9 @@ const SESSIONS_PER_OWNER: usize = 50;
 /// Measured calls of each kind and size.
 const CALLS: usize = 400;
 
+/// Sessions in use.
+const IN_USE: usize = 100;
+
 /// Entries that are appended at once to fill a ledger.
 const FILL: usize = 1000;
 
@@ -82,7 +85,8 @@ async fn sessions(engine: &Engine, most: usize) -> Result<(), Problem> {
             let made = create(engine, all.len()).await?;
             create_times.push(began.elapsed());
             all.push(made);
-            let (owner, id) = &all[(i * 7919) % all.len()];
+            // The same number of sessions in use, beside few and many others.
+            let (owner, id) = &all[all.len() - 1 - (i * 7919) % IN_USE.min(all.len())];
             let began = Instant::now();
             engine
                 .file_write(owner, id, "a.txt".into(), b"text".to_vec(), WriteOptions::default())

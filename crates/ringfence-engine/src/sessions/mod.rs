@@ -6,7 +6,7 @@ mod interpreter;
 mod state;
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,6 +40,8 @@ pub struct Sessions {
     settings: SessionSettings,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Owners of all sessions that were listed, also of other processes.
+    owners: Mutex<HashMap<SessionId, String>>,
 }
 
 /// A session open in this process.
@@ -101,7 +103,7 @@ impl Sessions {
     ) -> Result<Self, Problem> {
         let store = Store::open(data)?;
         store.sweep();
-        Ok(Self { store, settings, clock, open: Mutex::default() })
+        Ok(Self { store, settings, clock, open: Mutex::default(), owners: Mutex::default() })
     }
 
     /// Returns the settings of new sessions.
@@ -185,8 +187,7 @@ impl Sessions {
     pub fn list(&self, owner: &str) -> Vec<SessionState> {
         let now = self.clock.now_ms();
         let mut list: Vec<SessionState> = self
-            .store
-            .list()
+            .ids_of(owner)
             .iter()
             .filter_map(|id| self.store.load(id).ok().flatten())
             .filter(|state| same(&state.owner, owner) && now < state.expires_ms)
@@ -198,6 +199,26 @@ impl Sessions {
             .collect();
         list.sort_by_key(|state| (state.created_ms, state.id.clone()));
         list
+    }
+
+    /// Sessions of an owner. Each session's owner, which never changes, is read from disk once.
+    fn ids_of(&self, owner: &str) -> Vec<SessionId> {
+        let mut all = self.store.list();
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in &all {
+            // One that is being made has no owner yet, and is asked for again.
+            if !owners.contains_key(id)
+                && let Ok(Some(state)) = self.store.load(id)
+            {
+                owners.insert(id.clone(), state.owner);
+            }
+        }
+        if owners.len() > all.len() {
+            let present: HashSet<&SessionId> = all.iter().collect();
+            owners.retain(|id, _| present.contains(id));
+        }
+        all.retain(|id| owners.get(id).is_some_and(|known| same(known, owner)));
+        all
     }
 
     /// Copies a session's files to a new session. Variables are not copied.

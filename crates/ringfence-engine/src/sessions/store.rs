@@ -126,17 +126,15 @@ impl Store {
         Ok(Some(state))
     }
 
-    /// Lists every session directory.
+    /// Lists every session directory, in any order.
     pub(super) fn list(&self) -> Vec<SessionId> {
         #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
-        let mut ids: Vec<SessionId> = entries
+        entries
             .flatten()
             .filter_map(|entry| Some(SessionId::from(entry.file_name().to_str()?)))
             .filter(SessionId::is_well_formed)
-            .collect();
-        ids.sort();
-        ids
+            .collect()
     }
 
     /// Deletes a session's state file. From here on the session does not exist, even if its files remain.
