@@ -1,9 +1,8 @@
 //! Peers for tests: real processes that do what a test tells them, and descriptors that tell whether they were closed.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{
     Arch, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -14,14 +13,11 @@ use ringfence_spec::{
     ResourceFence, Span, SyscallFence, Tier,
 };
 use ringfence_sys::Program;
+pub(crate) use ringfence_testing::{Lent, SOON, send_packet as send, soon};
 use rustix::event::PollFlags;
-use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// More than any of these tests needs, on a loaded machine; a wait without a bound takes longer.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-
-/// A process that nobody waits for but the code under test. Dropping it kills it.
+/// A process that only the code under test waits for. Dropping it kills it.
 pub(crate) struct FakeProcess {
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
@@ -79,49 +75,6 @@ impl Drop for FakeProcess {
 /// Returns true if a process is dead in time.
 pub(crate) fn is_dead(pidfd: &OwnedFd) -> bool {
     ringfence_sys::is_ready_within(pidfd, PollFlags::IN, SOON)
-}
-
-/// Sends a packet, empty ones included.
-pub(crate) fn send(socket: &OwnedFd, packet: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let parts = [std::io::IoSlice::new(packet)];
-    ringfence_sys::send_packet(socket, &parts, fds, &mut space).unwrap();
-}
-
-/// A descriptor to send away. Tells whether every copy of it was closed.
-pub(crate) struct Lent {
-    ours: OwnedFd,
-    lent: Option<OwnedFd>,
-}
-
-impl Lent {
-    pub(crate) fn new() -> Self {
-        let (ours, lent) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
-        Self { ours, lent: Some(lent) }
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.lent.as_ref().unwrap().as_fd()
-    }
-
-    /// Closes the own copy. The hang-up of a pipe comes with the last one.
-    #[track_caller]
-    pub(crate) fn check_closed(mut self) {
-        drop(self.lent.take());
-        let is_closed = ringfence_sys::is_ready_within(&self.ours, PollFlags::IN, SOON);
-        assert!(is_closed, "a descriptor is left open");
-    }
-}
-
-/// Does something that must not take longer than [`SOON`].
-#[track_caller]
-pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
-    // Ends the process, should the work never end.
-    let _limit = ringfence_testing::TimeLimit::new();
-    let began = Instant::now();
-    let done = work();
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-    done
 }
 
 /// A plan of one process without limits but this one.

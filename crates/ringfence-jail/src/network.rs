@@ -21,7 +21,7 @@ use ringfence_spec::{
     NetworkEvent, Problem, PublishedPort, escape_name,
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
@@ -195,7 +195,7 @@ impl Redirects {
     pub(crate) fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| errno(&e))?;
         let to = listener.local_addr().map_err(|e| errno(&e))?;
-        let connected = ringfence_sys::connect_raw(socket, &ipv4_address(socket, to)?);
+        let connected = rustix::net::connect(socket, &for_family_of(socket, to)?);
         if !matches!(connected, Ok(()) | Err(Errno::INPROGRESS)) {
             return connected;
         }
@@ -236,13 +236,10 @@ impl Redirects {
     }
 }
 
-/// `struct sockaddr` of the family `AF_UNSPEC`, by which connect(2) ends a connection or an attempt at one.
-const AF_UNSPEC_ADDRESS: [u8; 16] = [0; 16];
-
 /// Ends a socket's attempt to connect, and only then closes the listener: the next program that has its port would be
 /// reached.
 fn abandon(socket: &OwnedFd, listener: TcpListener) {
-    if ringfence_sys::connect_raw(socket, &AF_UNSPEC_ADDRESS).is_err() {
+    if rustix::net::connect_unspec(socket).is_err() {
         std::mem::forget(listener);
     }
 }
@@ -266,28 +263,16 @@ fn accept_from(listener: &TcpListener, socket: &OwnedFd) -> Result<OwnedFd, Errn
     }
 }
 
-/// The raw form of an IPv4 address for a socket of either family.
-fn ipv4_address(socket: &OwnedFd, to: SocketAddr) -> Result<Vec<u8>, Errno> {
-    let IpAddr::V4(ip) = to.ip() else { return Err(Errno::AFNOSUPPORT) };
-    let family = rustix::net::sockopt::socket_domain(socket)?;
-    let mut bytes = family.as_raw().to_ne_bytes().to_vec();
-    bytes.extend(to.port().to_be_bytes());
-    match family {
-        // struct sockaddr_in: address, padding.
-        AddressFamily::INET => {
-            bytes.extend(ip.octets());
-            bytes.extend([0; 8]);
+/// An IPv4 address as a socket of either internet family takes it.
+fn for_family_of(socket: &OwnedFd, to: SocketAddr) -> Result<SocketAddr, Errno> {
+    match (rustix::net::sockopt::socket_domain(socket)?, to) {
+        (AddressFamily::INET, to) => Ok(to),
+        (AddressFamily::INET6, SocketAddr::V4(to)) => {
+            Ok(SocketAddr::from((to.ip().to_ipv6_mapped(), to.port())))
         }
-        // struct sockaddr_in6: flow, address, scope.
-        AddressFamily::INET6 => {
-            bytes.extend([0; 4]);
-            bytes.extend(ip.to_ipv6_mapped().octets());
-            bytes.extend([0; 4]);
-        }
-        // A pair of unix sockets, for which these bytes would be a path.
-        _ => return Err(Errno::AFNOSUPPORT),
+        // Such as one of a pair of unix sockets.
+        _ => Err(Errno::AFNOSUPPORT),
     }
-    Ok(bytes)
 }
 
 /// The captured network of one run.
@@ -540,10 +525,9 @@ impl Capture {
         }
         let until = Instant::now() + LAST_REPORTS_MAX;
         while let Some(Helper { socket: Some(socket), .. }) = &self.helper {
-            let mut fds = [PollFd::new(socket, PollFlags::IN)];
-            let patience = ringfence_sys::time_until(until);
             let is_late = Instant::now() >= until;
-            if is_late || rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
+            if is_late || matches!(ringfence_sys::ready_by(socket, PollFlags::IN, until), Ok(false))
+            {
                 self.reports.gaps.push("the last connections are not listed".to_owned());
                 break;
             }

@@ -239,7 +239,7 @@ fn a_connect_that_is_given_up_reaches_no_later_listener() {
     // With a full backlog the last one goes on connecting.
     let mut connecting: Vec<OwnedFd> = (0..4).map(|_| stream()).collect();
     for socket in &connecting {
-        let _ = ringfence_sys::connect_raw(socket, &ipv4_address(socket, to).unwrap());
+        let _ = rustix::net::connect(socket, &to);
     }
     let last = connecting.pop().unwrap();
     assert_eq!(rustix::net::getpeername(&last).map(|_| ()), Err(Errno::NOTCONN));

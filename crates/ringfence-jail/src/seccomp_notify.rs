@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_plan::seccomp::{self, FilterSpec, Inet};
@@ -187,14 +187,8 @@ impl Listener {
         capture: Option<&mut Capture>,
     ) -> Result<(), CallError> {
         let answer = match self.target(call, capture.as_deref()) {
-            Ok(Target::Perform { socket, address, keep }) => {
+            Ok(Target::Perform { socket, to }) => {
                 let clients = capture.map(|capture| capture.clients.clone());
-                let to = ConnectTo::Address { bytes: address, _keep: keep };
-                return self.perform(call, ConnectJob { socket, to, clients });
-            }
-            Ok(Target::Redirect { socket, redirects }) => {
-                let clients = capture.map(|capture| capture.clients.clone());
-                let to = ConnectTo::Helper(redirects);
                 return self.perform(call, ConnectJob { socket, to, clients });
             }
             Ok(Target::NotAllowed(peer, errno)) => {
@@ -261,27 +255,27 @@ impl Listener {
             return Ok(match capture {
                 None => Target::Unreachable(Box::new(no_network(call, peer))),
                 Some(_) if peer.port() == DNS_PORT => {
-                    Target::Perform { socket, address, keep: None }
+                    Target::Perform { socket, to: ConnectTo::address(address) }
                 }
                 Some(capture) if capture.is_closed() => Target::NotAllowed(peer, Errno::NETUNREACH),
                 Some(capture) if is_stream && !capture.holds(peer.port()) => {
                     Target::NotAllowed(peer, Errno::CONNREFUSED)
                 }
-                Some(_) => Target::Perform { socket, address, keep: None },
+                Some(_) => Target::Perform { socket, to: ConnectTo::address(address) },
             });
         }
         if domain != AddressFamily::UNIX {
-            return Ok(Target::Perform { socket, address, keep: None });
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let family = address.first_chunk::<2>().map(|b| u16::from_ne_bytes(*b));
         if family != Some(AF_UNIX) {
             // AF_UNSPEC and nonsense: the kernel's own answer is right.
-            return Ok(Target::Perform { socket, address, keep: None });
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let name = &address[2..];
         if name.first().is_none_or(|b| *b == 0) {
             // Abstract names live in the run's own network namespace.
-            return Ok(Target::Perform { socket, address, keep: None });
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let name = name.split(|b| *b == 0).next().unwrap_or_default();
         let path = Path::new(std::ffi::OsStr::from_bytes(name));
@@ -310,7 +304,8 @@ impl Listener {
             let mut bytes = AF_UNIX.to_ne_bytes().to_vec();
             bytes.extend_from_slice(address.as_bytes());
             bytes.push(0);
-            return Ok(Target::Perform { socket, address: bytes, keep: Some(node) });
+            let to = ConnectTo::Address { bytes, _keep: Some(node) };
+            return Ok(Target::Perform { socket, to });
         }
         let hint = Hint::Socket(escape_name(&path.to_string_lossy()).into_owned());
         Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
@@ -347,6 +342,12 @@ enum ConnectTo {
     Helper(Redirects),
 }
 
+impl ConnectTo {
+    fn address(bytes: Vec<u8>) -> Self {
+        Self::Address { bytes, _keep: None }
+    }
+}
+
 /// A connect and the call that waits for its result.
 struct WaitingConnect {
     id: u64,
@@ -376,11 +377,11 @@ impl WaitingConnect {
 }
 
 /// Connects that may wait: each has a descriptor of this process, which needs others too.
-fn waiting_connects_max() -> usize {
+static WAITING_MAX: LazyLock<usize> = LazyLock::new(|| {
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let half = descriptors.map_or(WAITING_CONNECTS_MAX as u64, |n| n / 2);
-    usize::try_from(half).unwrap_or(WAITING_CONNECTS_MAX).min(WAITING_CONNECTS_MAX)
-}
+    let half = descriptors.and_then(|n| usize::try_from(n / 2).ok());
+    half.map_or(WAITING_CONNECTS_MAX, |half| half.min(WAITING_CONNECTS_MAX))
+});
 
 /// Threads that perform connects, and the connects that wait for one.
 #[derive(Clone, Default)]
@@ -396,7 +397,7 @@ impl ConnectQueue {
     /// Performs a connect on a thread, now or after those before it. Returns false if too many wait.
     fn submit(&self, connect: WaitingConnect, identity: Option<(u32, u32)>) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.waiting.len() >= waiting_connects_max() {
+        if state.waiting.len() >= *WAITING_MAX {
             return false;
         }
         state.waiting.push_back(connect);
@@ -449,13 +450,7 @@ enum Target {
     NotAllowed(SocketAddr, Errno),
     Perform {
         socket: OwnedFd,
-        address: Vec<u8>,
-        keep: Option<OwnedFd>,
-    },
-    /// The proxy of a run without a network namespace.
-    Redirect {
-        socket: OwnedFd,
-        redirects: Redirects,
+        to: ConnectTo,
     },
     Refuse(Box<Denial>),
 }
@@ -468,12 +463,12 @@ fn redirected(address: &[u8], socket: OwnedFd, capture: Option<&Capture>) -> Res
     match (peer(address), &capture.redirects) {
         (Some(_), _) if capture.is_lost() => Err(Errno::CONNREFUSED),
         (Some(peer), Some(redirects)) if peer == PROXY => {
-            Ok(Target::Redirect { socket, redirects: redirects.clone() })
+            Ok(Target::Perform { socket, to: ConnectTo::Helper(redirects.clone()) })
         }
         (Some(peer), _) => Ok(Target::NotAllowed(peer, Errno::CONNREFUSED)),
         // Ends a connection.
         (None, _) if family == Some(AF_UNSPEC) => {
-            Ok(Target::Perform { socket, address: address.to_owned(), keep: None })
+            Ok(Target::Perform { socket, to: ConnectTo::address(address.to_owned()) })
         }
         (None, _) => Err(Errno::AFNOSUPPORT),
     }
@@ -501,52 +496,40 @@ fn no_network(call: &Notification, peer: SocketAddr) -> Denial {
         DNS_PORT => "name lookup".to_owned(),
         _ => format!("connect({peer})"),
     };
+    let hint = "this run has no network; work with the files that are here";
     Denial {
-        layer: Layer::Network,
-        rule: DenialRule::Network,
         subject,
-        line: None,
-        column: None,
-        hint: "this run has no network; work with the files that are here".into(),
-        by: DeniedBy::Host,
-        syscall: Some("connect".to_owned()),
         argument: Some(peer.to_string()),
-        pid: Some(call.pid),
-        program: program_name(call.pid),
-        count: 1,
+        ..connect_denial(call, DenialRule::Network, hint.into())
     }
 }
 
 fn unreadable(call: &Notification) -> Denial {
-    Denial {
-        layer: Layer::Network,
-        rule: DenialRule::Network,
-        subject: "connect".to_owned(),
-        line: None,
-        column: None,
-        hint: "the address could not be read: a program that is not dumpable cannot connect here"
-            .into(),
-        by: DeniedBy::Host,
-        syscall: Some("connect".to_owned()),
-        argument: None,
-        pid: Some(call.pid),
-        program: program_name(call.pid),
-        count: 1,
-    }
+    let hint = "the address could not be read: a program that is not dumpable cannot connect here";
+    connect_denial(call, DenialRule::Network, hint.into())
 }
 
 fn unix_denial(call: &Notification, path: &Path, hint: Hint) -> Denial {
     let shown = escape_name(&path.to_string_lossy()).into_owned();
     Denial {
-        layer: Layer::Network,
-        rule: DenialRule::UnixSocket,
         subject: format!("connect({shown})"),
+        argument: Some(shown),
+        ..connect_denial(call, DenialRule::UnixSocket, hint)
+    }
+}
+
+/// A refused connect(2) whose peer is not known.
+fn connect_denial(call: &Notification, rule: DenialRule, hint: Hint) -> Denial {
+    Denial {
+        layer: Layer::Network,
+        rule,
+        subject: "connect".to_owned(),
         line: None,
         column: None,
         hint,
         by: DeniedBy::Host,
         syscall: Some("connect".to_owned()),
-        argument: Some(shown),
+        argument: None,
         pid: Some(call.pid),
         program: program_name(call.pid),
         count: 1,

@@ -91,9 +91,9 @@ fn hostile_addresses_are_answered_like_the_kernel_does_or_refused() {
         (vec![0xff; ADDRESS_BYTES_MAX], Err(Errno::INVAL)),
         (vec![1; ADDRESS_BYTES_MAX + 1], Err(Errno::INVAL)),
         (vec![1; 1 << 20], Err(Errno::INVAL)),
-        // No name, and an abstract one that nobody has.
+        // No name, and an abstract one without a listener.
         (unix_address(b""), Err(Errno::INVAL)),
-        (unix_address(b"\0ringfence-nobody"), Err(Errno::CONNREFUSED)),
+        (unix_address(b"\0ringfence-unused"), Err(Errno::CONNREFUSED)),
         (unix_address(&[b'/'; 108]), Err(Errno::ACCESS)),
         (unix_address(&[b'x'; 108]), Err(Errno::NOENT)),
         (unix_address(b"\xff\xfe\0"), Err(Errno::NOENT)),
@@ -153,7 +153,7 @@ fn the_same_refusal_is_one_denial_and_slows_down_after_many() {
     assert!(began.elapsed() >= BACK_PRESSURE * 50);
 }
 
-/// A call of connect(2) that nobody made.
+/// A call of connect(2) that no process waits in.
 fn made_up(pid: u32, args: [u64; 3]) -> Notification {
     let nr = seccomp::number(filter().arch, "connect").unwrap();
     Notification { id: 7, pid, nr, args: [args[0], args[1], args[2], 0, 0, 0] }
@@ -188,7 +188,7 @@ fn arguments_are_checked_before_anything_is_done_with_them() {
 }
 
 #[test]
-fn a_run_that_dies_in_the_middle_of_a_call_is_nobody_to_answer() {
+fn a_run_that_dies_in_the_middle_of_a_call_gets_no_answer() {
     let (ours, theirs) = ringfence_sys::packet_pair().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let address = unix_address(dir.path().join("socket").display().to_string().as_bytes());

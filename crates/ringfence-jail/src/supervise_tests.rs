@@ -311,7 +311,7 @@ fn the_second_signal_kills_a_program_that_ignores_the_first() {
     let told = channel::receive(control).unwrap();
     assert!(matches!(told, Some(Message::Signal(15))), "{told:?}");
     assert!(!ringfence_sys::is_ready(&child.process.pidfd, PollFlags::IN));
-    // Nobody reads it any more.
+    // Its reader is gone.
     child.control = None;
     soon(|| supervisor.pass_on(term));
     let finished = soon(|| supervisor.work()).unwrap();
@@ -368,7 +368,7 @@ fn output_in_the_pipes_is_kept_after_a_crash() {
     rustix::io::write(&writers[1], b"err").unwrap();
     child.starts();
     child.process.kill();
-    // The writers stay open: nobody waits for them.
+    // The writers stay open, and are not waited for.
     let finished = soon(|| supervisor.work()).unwrap();
     let (stdout, stderr) = finished.output.unwrap();
     assert_eq!((stdout.parts().0, stderr.parts().0), (b"out".to_vec(), b"err".to_vec()));

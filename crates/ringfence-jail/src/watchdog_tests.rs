@@ -99,7 +99,7 @@ fn a_tree_that_uses_its_cpu_time_up_is_found() {
 }
 
 #[test]
-fn time_of_processes_that_nobody_waited_for_counts() {
+fn time_of_processes_without_a_waiting_parent_counts() {
     let mut cpu = CpuTime::default();
     let process =
         FakeProcess::of("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 987");

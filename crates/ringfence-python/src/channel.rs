@@ -56,12 +56,25 @@ pub(crate) fn send_by(
     fds: &[BorrowedFd<'_>],
     deadline: Instant,
 ) -> Result<(), CallError> {
+    send_while(&socket, kind, body, fds, || {
+        ringfence_sys::ready_by(&socket, PollFlags::OUT, deadline)
+    })
+}
+
+/// Sends one frame; waits by `wait` for a guest that has not read the last ones, until that returns false.
+pub(crate) fn send_while(
+    socket: impl AsFd,
+    kind: u8,
+    body: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    wait: impl Fn() -> Result<bool, CallError>,
+) -> Result<(), CallError> {
     loop {
         match send_now(&socket, kind, body, fds) {
             Err(error) if error.errno == Errno::AGAIN => {}
             sent => return sent,
         }
-        if !ringfence_sys::ready_by(&socket, PollFlags::OUT, deadline)? {
+        if !wait()? {
             return Err(CallError::new("sendmsg: the guest does not read", Errno::TIMEDOUT));
         }
     }

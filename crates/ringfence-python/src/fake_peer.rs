@@ -1,8 +1,8 @@
 //! Guests for tests: a real process, and the guest's ends of its channel and streams, which the test drives.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_plan::WorkerPlan;
 use ringfence_plan::seccomp::{
@@ -13,6 +13,7 @@ use ringfence_spec::{
     ResourceFence, SyscallFence, Tier,
 };
 use ringfence_testing::{BoundedCommand, Running};
+pub(crate) use ringfence_testing::{Lent, SOON, send_packet as send, soon};
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -20,9 +21,6 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::channel;
 use crate::worker::{Ends, Job, Worker};
-
-/// More than any of these tests needs, on a loaded machine; a wait without a bound takes longer.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A guest that does nothing by itself. Dropping it kills it.
 pub(crate) struct FakeGuest {
@@ -92,53 +90,10 @@ impl FakeGuest {
         let _ = self.process.kill();
     }
 
-    /// Returns true if it is dead in time, by whomever.
+    /// Returns true if it is dead in time.
     pub(crate) fn is_killed(&self) -> bool {
         ringfence_sys::is_ready_within(pidfd(&self.process), PollFlags::IN, SOON)
     }
-}
-
-/// Sends a packet, empty ones included.
-pub(crate) fn send(channel: &OwnedFd, frame: &[u8], fds: &[BorrowedFd<'_>]) {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let parts = [std::io::IoSlice::new(frame)];
-    ringfence_sys::send_packet(channel, &parts, fds, &mut space).unwrap();
-}
-
-/// A descriptor to send away. Tells whether every copy of it was closed.
-pub(crate) struct Lent {
-    ours: OwnedFd,
-    lent: Option<OwnedFd>,
-}
-
-impl Lent {
-    pub(crate) fn new() -> Self {
-        let (ours, lent) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
-        Self { ours, lent: Some(lent) }
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.lent.as_ref().unwrap().as_fd()
-    }
-
-    /// Closes the own copy. The hang-up of a pipe comes with the last one.
-    #[track_caller]
-    pub(crate) fn check_closed(mut self) {
-        drop(self.lent.take());
-        let is_closed = ringfence_sys::is_ready_within(&self.ours, PollFlags::IN, SOON);
-        assert!(is_closed, "a descriptor is left open");
-    }
-}
-
-/// Does something that must not take longer than [`SOON`].
-#[track_caller]
-pub(crate) fn soon<T>(work: impl FnOnce() -> T) -> T {
-    // Ends the process, should the work never end.
-    let _limit = ringfence_testing::TimeLimit::new();
-    let began = Instant::now();
-    let done = work();
-    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-    done
 }
 
 /// A job that ends after so many milliseconds.

@@ -173,11 +173,6 @@ impl Shared {
         self.early == Some(zygote)
     }
 
-    /// Returns true if the early zygote is not needed any more.
-    pub(crate) fn is_early_over(&self, state: &State) -> bool {
-        state.waiting.iter().any(|worker| !self.is_early(worker.zygote))
-    }
-
     /// Wakes the thread of the early zygote, if it still serves.
     pub(crate) fn wake_early(&self, state: &mut State) {
         if let Some(early) = self.early.filter(|early| state.zygotes[*early].is_up) {
@@ -551,7 +546,7 @@ mod tests {
             // Too short, and too many at once.
             |channel| repeat(&channel, b"P"),
             |channel| repeat(&channel, &[b"P\0\0\0".to_vec(), vec![1; 40_000]].concat()),
-            // An answer that nobody asked for.
+            // An answer without a question.
             |channel| repeat(&channel, b"X1 0 0 0"),
             |channel| repeat(&channel, b"N1"),
         ];

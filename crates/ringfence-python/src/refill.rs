@@ -222,7 +222,7 @@ impl Refill {
         if state.stopping {
             return Task::Stop;
         }
-        if self.shared.is_early(self.number) && self.shared.is_early_over(&state) {
+        if self.is_over(&state) {
             drop(self.take_waiting(&mut state));
             // Its workers die with it.
             if state.zygotes[self.number].n_running == 0 {
@@ -238,10 +238,15 @@ impl Refill {
         Task::Serve { n, pace }
     }
 
+    /// Returns true if this is the early zygote and another one serves.
+    fn is_over(&self, state: &State) -> bool {
+        let is_lasting = |worker: &Worker| !self.shared.is_early(worker.zygote);
+        self.shared.is_early(self.number) && state.waiting.iter().any(is_lasting)
+    }
+
     /// This zygote's share of the missing workers.
     fn n_missing(&self, state: &State, n_coming: usize) -> usize {
-        let is_early = self.shared.is_early(self.number);
-        if is_early && self.shared.is_early_over(state) {
+        if self.is_over(state) {
             return 0;
         }
         let others = state.zygotes.iter().enumerate().filter(|(n, _)| !self.shared.is_early(*n));

@@ -30,7 +30,7 @@ fn pidfd_of(pid: u32) -> OwnedFd {
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
 
-/// Kills a process that nobody has waited for.
+/// Kills a process that was not waited for.
 fn kill(pid: u32) {
     let _ = rustix::process::pidfd_send_signal(pidfd_of(pid), rustix::process::Signal::KILL);
 }

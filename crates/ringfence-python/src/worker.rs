@@ -441,11 +441,7 @@ impl Ends {
         deadline: Option<Instant>,
         cancel: &[BorrowedFd<'_>],
     ) -> Result<(), CallError> {
-        loop {
-            match channel::send_now(&self.channel, kind, body, &[]) {
-                Err(error) if error.errno == Errno::AGAIN => {}
-                sent => return sent,
-            }
+        channel::send_while(&self.channel, kind, body, &[], || {
             let mut fds = vec![
                 PollFd::new(&self.channel, PollFlags::OUT),
                 PollFd::new(&self.pidfd, PollFlags::IN),
@@ -454,10 +450,8 @@ impl Ends {
             let patience = deadline.map(ringfence_sys::time_until);
             let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref()))
                 .named(|| "poll(worker)")?;
-            if n == 0 || fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
-                return Err(CallError::new("sendmsg: the guest does not read", Errno::TIMEDOUT));
-            }
-        }
+            Ok(n > 0 && fds[1..].iter().all(|fd| fd.revents().is_empty()))
+        })
     }
 
     /// Waits for any event and handles it.

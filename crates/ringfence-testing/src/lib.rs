@@ -6,6 +6,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `json` | documents that fail the test if a key is absent |
+//! | `peer` | the other end of a socket that a test drives |
 //! | `process` | commands that are killed at their time limit, and with the test |
 //! | `skip` | reports skipped tests; fails them if they are required |
 //! | `time_limit` | a time limit for a test in its own process |
@@ -13,11 +14,13 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod json;
+mod peer;
 mod process;
 mod skip;
 mod time_limit;
 
 pub use json::{Json, Key};
+pub use peer::{Lent, SOON, send_packet, soon};
 pub use process::{BoundedCommand, Running};
 pub use skip::{is_required, is_second_pass, missing, needs_root, say};
 pub use time_limit::{LIMIT, TimeLimit, limit};

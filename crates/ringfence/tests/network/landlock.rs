@@ -184,6 +184,16 @@ fn listening() -> BTreeSet<String> {
         .collect()
 }
 
+/// Waits for the file `up` of a program.
+fn wait_until_up(world: &World) {
+    let up = world.work().join("up");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(15);
+    while !up.exists() {
+        assert!(std::time::Instant::now() < until, "the program does not get ready");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 fn no_port_stays_open(servers: &Servers) {
     let before = listening();
     let world = world_of(servers);
@@ -196,11 +206,7 @@ while True: time.sleep(0.05)"
     let args =
         ["run", "--timeout", "20s", "--net", ALLOWED, "--", "/usr/bin/python3", "-c", &program];
     let mut run = world.command_without_namespaces(&args).bounded_spawn().unwrap();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(15);
-    while !world.work().join("up").exists() && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert!(world.work().join("up").exists());
+    wait_until_up(&world);
     assert_eq!(listening(), before);
     let _ = rustix::process::kill_process(
         rustix::process::Pid::from_child(&run),
@@ -305,10 +311,7 @@ print(tried(lambda: tcp('127.0.0.1', 3128).recv(1)), time.time() - began < 1)"
         let mut command = world.command_without_namespaces(&args);
         command.stdout(std::process::Stdio::piped());
         let run = command.bounded_spawn().unwrap();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(15);
-        while !world.work().join("up").exists() && std::time::Instant::now() < until {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        wait_until_up(&world);
         // The chain from the wrapper to the supervisor and its helper is one of children.
         let script = format!(
             "p={}; while :; do h=$(pgrep -P $p -f ringfence-network) && exec kill -{signal} $h; p=$(pgrep -P $p | head -n 1) || exit 1; done",
