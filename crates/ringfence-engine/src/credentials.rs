@@ -2,31 +2,22 @@
 //! placeholders and the certificate of an authority of its own.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use ringfence_jail::survey::{found, read_trusted};
+use ringfence_jail::read_secret;
+use ringfence_jail::survey::{entries_of, found, read_trusted};
 use ringfence_net::authority;
-use ringfence_net::credentials::{Credential, Credentials, VALUE_BYTES_MIN, forget, placeholder};
+use ringfence_net::credentials::{Credential, Credentials, placeholder};
+use ringfence_net::java_store::trust_store;
 use ringfence_plan::{FileKind, Interception};
 use ringfence_spec::network::{Host, RequestRule, Verdict};
 use ringfence_spec::{Code, Network, Policy, Problem, SecretGrant, SecretSource};
 
-use rustix::event::{PollFd, PollFlags};
-
 use crate::host_context::HostContext;
-
-/// The longest credential.
-const VALUE_BYTES_MAX: u64 = 16 << 10;
 
 /// Maximum size of a file of certificates.
 const CERTIFICATES_BYTES_MAX: u64 = 8 << 20;
-
-/// Time that a command may take to print a credential.
-const COMMAND_MAX: Duration = Duration::from_secs(30);
 
 /// The system's certificates, where distributions keep them as one file.
 const BUNDLES: [&str; 6] = [
@@ -37,6 +28,20 @@ const BUNDLES: [&str; 6] = [
     "/etc/ssl/cert.pem",
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
+
+/// Java's own stores of trusted certificates, where distributions and images keep them.
+const JAVA_STORES: [&str; 3] = [
+    "/etc/ssl/certs/java/cacerts",
+    "/etc/pki/ca-trust/extracted/java/cacerts",
+    "/opt/java/openjdk/lib/security/cacerts",
+];
+
+/// Directories of Java installations, and the store below each.
+const JAVA_HOMES: [&str; 2] = ["/usr/lib/jvm", "/opt"];
+const STORES_BELOW_HOME: [&str; 2] = ["lib/security/cacerts", "jre/lib/security/cacerts"];
+
+/// Entries of a directory of Java installations that are looked at.
+const JAVA_HOMES_MAX: usize = 64;
 
 /// Credentials ready for a run.
 pub(crate) struct Prepared {
@@ -98,6 +103,8 @@ pub(crate) fn prepare(
         certificates.push('\n');
     }
     certificates.push_str(&authority.certificate_pem);
+    let java_stores = java_stores(place);
+    let java_store = if java_stores.is_empty() { Vec::new() } else { trust_store(&certificates) };
     let credentials = Credentials { authority_key: authority.key_der, roots_pem, all };
     let memory =
         credentials.into_memory().map_err(|e| cannot("cannot pass the credentials on", &e))?;
@@ -108,8 +115,34 @@ pub(crate) fn prepare(
     let hidden = files.collect();
     Ok(Some(Prepared {
         memory,
-        interception: Interception { certificates, bundles, placeholders, hidden },
+        interception: Interception {
+            certificates,
+            bundles,
+            java_store,
+            java_stores,
+            placeholders,
+            hidden,
+        },
     }))
+}
+
+/// Java's stores on this host. Only below directories that no run can write.
+fn java_stores(place: &HostContext) -> Vec<PathBuf> {
+    let mut homes: Vec<PathBuf> = Vec::new();
+    for parent in JAVA_HOMES {
+        homes.extend(entries_of(Path::new(parent), JAVA_HOMES_MAX));
+    }
+    let java_home = place.environment.get(OsStr::new("JAVA_HOME")).map(PathBuf::from);
+    homes.extend(java_home.filter(|home| home.is_absolute()));
+    let below = homes.iter().flat_map(|home| STORES_BELOW_HOME.map(|store| home.join(store)));
+    let stores = JAVA_STORES.iter().map(PathBuf::from).chain(below);
+    let mut stores: Vec<PathBuf> = stores
+        .filter_map(|path| bundle(&path))
+        .filter(|path| ["/usr", "/opt", "/etc", "/var/lib"].iter().any(|top| path.starts_with(top)))
+        .collect();
+    stores.sort_unstable();
+    stores.dedup();
+    stores
 }
 
 /// A bundle that exists, after every link.
@@ -158,96 +191,9 @@ fn check_request_rule(policy: &Policy, rule: &RequestRule) -> Result<(), Problem
 }
 
 fn read(grant: &SecretGrant, place: &HostContext) -> Result<String, Problem> {
-    let problem = |why: String| {
+    read_secret(grant, &place.environment).map_err(|why| {
         Problem::usage(Code::Secret, format!("cannot read the secret `{}`", grant.name)).cause(why)
-    };
-    let mut value = match &grant.source {
-        SecretSource::Variable(variable) => match place.environment.get(OsStr::new(variable)) {
-            Some(value) => value
-                .to_str()
-                .map(str::to_owned)
-                .ok_or_else(|| problem(format!("the variable `{variable}` is not text")))?,
-            None => return Err(problem(format!("there is no variable `{variable}`"))),
-        },
-        SecretSource::File(path) => {
-            let bytes = read_trusted(path, VALUE_BYTES_MAX)
-                .map_err(|e| problem(format!("`{}`: {e}", path.display())))?;
-            String::from_utf8(bytes)
-                .map_err(|_| problem(format!("`{}` is not text", path.display())))?
-        }
-        SecretSource::Command(command) => output(command, place).map_err(problem)?,
-    };
-    while value.ends_with(['\n', '\r']) {
-        value.pop();
-    }
-    if value.len() < VALUE_BYTES_MIN {
-        forget(value);
-        return Err(problem(format!("it has fewer than {VALUE_BYTES_MIN} characters")));
-    }
-    if !value.bytes().all(|b| b.is_ascii_graphic()) {
-        forget(value);
-        return Err(problem(
-            "it has spaces, control characters or other characters that no header can carry"
-                .to_owned(),
-        ));
-    }
-    Ok(value)
-}
-
-/// Runs the operator's command and returns what it prints.
-fn output(command: &str, place: &HostContext) -> Result<String, String> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .env_clear()
-        .envs(&place.environment)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| format!("`{command}`: {e}"))?;
-    let Some(mut stdout) = child.stdout.take() else { return Err("no output".to_owned()) };
-    // Without a thread: a process that has one cannot fork the run.
-    let until = Instant::now() + COMMAND_MAX;
-    let mut bytes = Vec::new();
-    let mut buffer = [0u8; 4096];
-    let read = loop {
-        let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Some(&ringfence_jail::time_until(until))) {
-            Ok(0) => {
-                break Err(format!("`{command}` took longer than {} s", COMMAND_MAX.as_secs()));
-            }
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => break Err(error.to_string()),
-        }
-        match stdout.read(&mut buffer) {
-            Ok(0) => break Ok(()),
-            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
-            Err(error) => break Err(error.to_string()),
-        }
-        if bytes.len() as u64 > VALUE_BYTES_MAX {
-            break Err(format!("`{command}` prints more than {VALUE_BYTES_MAX} bytes"));
-        }
-    };
-    buffer.fill(0);
-    if read.is_err() {
-        let _ = child.kill();
-    }
-    let status = loop {
-        match child.try_wait().map_err(|e| e.to_string())? {
-            Some(status) => break status,
-            None if Instant::now() >= until => {
-                let _ = child.kill();
-            }
-            None => {}
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
-    read?;
-    if !status.success() {
-        return Err(format!("`{command}` ended with {status}"));
-    }
-    String::from_utf8(bytes).map_err(|_| format!("`{command}` did not print text"))
+    })
 }
 
 fn forget_os(value: OsString) {

@@ -25,6 +25,7 @@
 //! | `ready` | supervisors that wait for a command with half of its fence made |
 //! | `registry` | records of placeholders and nested repositories |
 //! | `seccomp_notify` | answers the filter's notifications |
+//! | `secret_source` | values of secrets, read on the host |
 //! | `stdio` | the program's stdin, stdout and stderr |
 //! | `supervise` | supervises a run to the death of its last process |
 //! | `survey` | surveys the host and the request |
@@ -58,6 +59,7 @@ pub mod probe;
 mod ready;
 mod registry;
 mod seccomp_notify;
+mod secret_source;
 mod stdio;
 mod supervise;
 pub mod survey;
@@ -73,6 +75,7 @@ pub use output_buffer::{
 };
 pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, is_ready, time_until};
+pub use secret_source::read_secret;
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};
 pub use watchdog::{anonymous_bytes, cpu_so_far};

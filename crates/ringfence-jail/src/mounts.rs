@@ -109,16 +109,8 @@ impl NewRoot {
                 rustix::fs::symlinkat(target, parent, name)
                     .named(|| format!("symlinkat({target:?}, {at:?})"))
             }
-            Mount::Text { at, text } => {
-                let target = self.target(at, FileShape::File)?;
-                let mode = Mode::from_raw_mode(0o444);
-                let file = create(&self.fd, Path::new(TEXT), mode, text.as_bytes())?;
-                let file = clone_tree(&file, at)?;
-                set_attributes(&file, INERT)?;
-                attach(&file, &target, at)?;
-                // The mount keeps the file; its name is free for the next one.
-                rustix::fs::unlinkat(&self.fd, TEXT, AtFlags::empty()).named(|| "unlinkat(text)")
-            }
+            Mount::Text { at, text } => self.content(at, text.as_bytes()),
+            Mount::Bytes { at, bytes } => self.content(at, bytes),
             Mount::Device { at } => {
                 let target = self.target(at, FileShape::File)?;
                 let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -199,6 +191,18 @@ impl NewRoot {
         rustix::process::pivot_root(".", ".").named(|| "pivot_root(\".\", \".\")")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).named(|| "umount2(\".\", MNT_DETACH)")?;
         rustix::process::chdir("/").named(|| "chdir(\"/\")")
+    }
+
+    /// A small read-only file with this content.
+    fn content(&mut self, at: &Path, content: &[u8]) -> Result<(), CallError> {
+        let target = self.target(at, FileShape::File)?;
+        let mode = Mode::from_raw_mode(0o444);
+        let file = create(&self.fd, Path::new(TEXT), mode, content)?;
+        let file = clone_tree(&file, at)?;
+        set_attributes(&file, INERT)?;
+        attach(&file, &target, at)?;
+        // The mount keeps the file; its name is free for the next one.
+        rustix::fs::unlinkat(&self.fd, TEXT, AtFlags::empty()).named(|| "unlinkat(text)")
     }
 
     fn bind(

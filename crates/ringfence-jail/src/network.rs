@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::secret_source::{Reread, Sources};
 use ringfence_plan::{
-    HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan, NetworkWay,
+    CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan,
+    NetworkWay, VALUE_PACKET,
 };
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
@@ -227,7 +229,7 @@ impl Redirects {
             let flags = SendFlags::DONTWAIT;
             let _ = ringfence_sys::send_packet_with(
                 helper,
-                &[IoSlice::new(b"C")],
+                &[IoSlice::new(CONNECTION_PACKET)],
                 &fds,
                 &mut space,
                 flags,
@@ -297,6 +299,8 @@ pub(crate) struct Capture {
     has_ended: bool,
     pub(crate) clients: Clients,
     reports: NetworkReport,
+    /// Sources of the run's secrets.
+    sources: Sources,
 }
 
 /// Everything that happened on a run's network.
@@ -326,6 +330,7 @@ impl Capture {
         user: Option<(u32, u32)>,
         credentials: Option<OwnedFd>,
     ) -> Self {
+        let sources = Sources::new(plan.secrets.clone());
         Self {
             plan,
             user,
@@ -340,6 +345,7 @@ impl Capture {
             has_ended: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
+            sources,
         }
     }
 
@@ -378,7 +384,11 @@ impl Capture {
         let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
         let listening = self.listeners.iter().filter(|(l, _)| l.kind != ListenerKind::Inward);
         let redirects = self.redirects.as_ref().map(|redirects| redirects.alarm.as_fd());
-        listening.map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd)).chain(redirects)
+        listening
+            .map(|(_, fd)| fd.as_fd())
+            .chain(socket.map(AsFd::as_fd))
+            .chain(redirects)
+            .chain(self.sources.fds())
     }
 
     /// Starts the helper, passes connections on to it, collects what it reports.
@@ -390,7 +400,31 @@ impl Capture {
             let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
             redirects.pass_on(socket);
         }
+        self.read_sources();
         self.collect();
+    }
+
+    /// Passes on values that a command has printed.
+    fn read_sources(&mut self) {
+        while let Some(reread) = self.sources.step() {
+            self.pass_on_value(reread);
+        }
+    }
+
+    /// Gives the helper a value that was read again. It asks for one, and waits until it has an answer.
+    fn pass_on_value(&mut self, Reread { index, value }: Reread) {
+        if let Err(why) = &value {
+            let name = self.plan.secrets.get(index).map_or("", |grant| grant.name.as_str());
+            self.reports.gap_once(format!("the secret `{name}` was not read again: {why}"));
+        }
+        let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };
+        let index = u16::try_from(index).unwrap_or(u16::MAX).to_le_bytes();
+        let packet = [IoSlice::new(VALUE_PACKET), IoSlice::new(&index)];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let fds: Vec<BorrowedFd<'_>> = value.iter().map(AsFd::as_fd).collect();
+        // A helper that does not read is ended soon: see `look`.
+        let flags = SendFlags::DONTWAIT;
+        let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
     }
 
     fn start_helper(&mut self) {
@@ -420,6 +454,8 @@ impl Capture {
         if self.look_at.is_none_or(|at| now < at) {
             return;
         }
+        // Commands that print nothing for too long.
+        self.read_sources();
         self.look_at = self.helper.as_ref().map(|_| now + LOOK_INTERVAL);
         if let Some(helper) = &mut self.helper
             && helper.is_stopped()
@@ -478,6 +514,11 @@ impl Capture {
                 self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
             }
             NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
+            NetworkEvent::Stale(index) => {
+                if let Some(reread) = self.sources.ask(usize::from(index)) {
+                    self.pass_on_value(reread);
+                }
+            }
             NetworkEvent::End => self.has_ended = true,
         }
     }
@@ -544,6 +585,12 @@ impl Capture {
 }
 
 impl NetworkReport {
+    fn gap_once(&mut self, gap: String) {
+        if !self.gaps.contains(&gap) {
+            self.gap(gap);
+        }
+    }
+
     fn gap(&mut self, gap: String) {
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(gap);

@@ -286,3 +286,71 @@ fn remembered_clients_are_bounded_and_sockets_without_a_port_are_none() {
     assert!(n <= CLIENTS_MAX, "{n}");
     assert_eq!(clients.find(newest), Some(client(4)));
 }
+
+/// The next packet that the helper gets, and the text of its memory file.
+fn next_packet(helper: &OwnedFd) -> (Vec<u8>, Option<String>) {
+    let mut body = [0u8; 8];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let got =
+        ringfence_sys::receive_packet(helper, &mut body, &mut space, RecvFlags::DONTWAIT).unwrap();
+    let text = got.1.into_iter().next().map(|fd| std::io::read_to_string(std::fs::File::from(fd)));
+    (body[..got.0].to_vec(), text.map(Result::unwrap))
+}
+
+fn capture_with_secret(source: &str) -> (Capture, OwnedFd) {
+    let (mut capture, helper) = capture();
+    capture.plan.secrets = vec![format!("T={source}@h.test").parse().unwrap()];
+    capture.sources = Sources::new(capture.plan.secrets.clone());
+    (capture, helper)
+}
+
+#[test]
+fn a_secret_is_read_again_for_the_helper_no_more_often_than_once_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "value-one\n").unwrap();
+    let (mut capture, helper) = capture_with_secret(&format!("file:{}", file.display()));
+    for index in [0, 0, 7] {
+        says(&helper, &NetworkEvent::Stale(index));
+        soon(|| capture.collect());
+    }
+    assert_eq!(next_packet(&helper), (b"V\0\0".to_vec(), Some("value-one".to_owned())));
+    assert_eq!(next_packet(&helper), (b"V\0\0".to_vec(), None));
+    assert_eq!(next_packet(&helper), (b"V\x07\0".to_vec(), None));
+    drop(helper);
+    let gaps = soon(|| capture.finish()).gaps.join("\n");
+    assert!(gaps.contains("`T` was not read again: it was read a moment ago"), "{gaps}");
+}
+
+#[test]
+fn a_command_that_hangs_or_prints_nonsense_holds_up_nothing() {
+    let (mut capture, helper) = capture_with_secret("cmd:exec sleep 987");
+    says(&helper, &NetworkEvent::Stale(0));
+    soon(|| capture.collect());
+    let n_fds = capture.fds().count();
+    // A second question while the command runs starts no second one.
+    says(&helper, &NetworkEvent::Stale(0));
+    soon(|| capture.step());
+    assert_eq!(capture.fds().count(), n_fds);
+    drop(helper);
+    // The command is killed with the run.
+    soon(|| capture.finish());
+    for (command, reason) in [
+        ("echo short", "fewer than 8"),
+        ("echo two words here", "no header can carry"),
+        ("head -c 99999 /dev/zero", "prints more than"),
+        ("exit 3", "exit status: 3"),
+    ] {
+        let (mut capture, helper) = capture_with_secret(&format!("cmd:{command}"));
+        says(&helper, &NetworkEvent::Stale(0));
+        let until = Instant::now() + SOON;
+        while !ringfence_sys::is_ready(&helper, PollFlags::IN) && Instant::now() < until {
+            capture.step();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(next_packet(&helper), (b"V\0\0".to_vec(), None), "{command}");
+        drop(helper);
+        let gaps = soon(|| capture.finish()).gaps.join("\n");
+        assert!(gaps.contains(reason), "{command}: {gaps}");
+    }
+}

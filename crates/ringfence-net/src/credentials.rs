@@ -1,20 +1,37 @@
 //! Credentials that requests carry and the run never has. The run has placeholders; a request to the right host and path
 //! gets the value instead, and an answer that repeats the value gets the placeholder back.
 
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
 use memchr::memmem;
-use ringfence_spec::SecretGrant;
 use ringfence_spec::network::Host;
+use ringfence_spec::{NetworkEvent, SecretGrant, SecretSource};
 use ringfence_sys::CallError;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
-/// Values shorter than this cannot be told from other text.
-pub const VALUE_BYTES_MIN: usize = 8;
+use crate::report::Reporter;
+
+/// The longest value that is read again.
+const VALUE_BYTES_MAX: u64 = 16 << 10;
+
+/// A file is read again before a request if its value is older.
+const FILE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Time that a request waits for a value that is read again. Then it carries the old one.
+const REREAD_MAX: Duration = Duration::from_secs(10);
+
+/// Earlier values of a secret that answers may repeat.
+const VALUES_KEPT: usize = 4;
 
 /// Beginnings that clients check before they use a token. They name the issuer and no more.
 const KNOWN_PREFIXES: [&str; 19] = [
@@ -117,9 +134,15 @@ pub fn placeholder(value: &str) -> Result<String, Errno> {
 
 /// A credential with its scope parsed.
 pub(crate) struct Scoped {
-    pub(crate) grant: SecretGrant,
+    grant: SecretGrant,
     placeholder: String,
-    value: String,
+    /// The value, and after it those that it replaced.
+    values: RefCell<VecDeque<String>>,
+    read_at: Cell<Instant>,
+    /// True if the host refused the value.
+    is_stale: Cell<bool>,
+    is_asked: Cell<bool>,
+    answered: Notify,
 }
 
 /// The credentials of a run.
@@ -138,14 +161,71 @@ impl Scopes {
     pub(crate) fn new(all: Vec<Credential>) -> Result<Self, String> {
         let scoped = all.into_iter().map(|credential| {
             let Credential { grant, placeholder, value } = credential;
-            Ok(Scoped { grant: grant.parse()?, placeholder, value })
+            Ok(Scoped {
+                grant: grant.parse()?,
+                placeholder,
+                values: RefCell::new(VecDeque::from([value])),
+                read_at: Cell::new(Instant::now()),
+                is_stale: Cell::new(false),
+                is_asked: Cell::new(false),
+                answered: Notify::new(),
+            })
         });
         scoped.collect::<Result<_, String>>().map(Self)
     }
 
     /// Returns true if requests to this host are read to put a credential in.
     pub(crate) fn has(&self, host: &Host, port: u16) -> bool {
-        self.0.iter().any(|s| s.grant.port == port && s.grant.target() == *host)
+        self.0.iter().any(|s| s.is_for(host, port))
+    }
+
+    /// Has values for this host read again that may have been replaced, and waits for them.
+    pub(crate) async fn refresh(&self, host: &Host, port: u16, reporter: &Reporter) {
+        for (index, scoped) in (0u16..).zip(&self.0) {
+            if !scoped.is_for(host, port) || !scoped.may_be_old() {
+                continue;
+            }
+            let answered = scoped.answered.notified();
+            if !scoped.is_asked.replace(true) {
+                reporter.send(&NetworkEvent::Stale(index));
+            }
+            let _ = tokio::time::timeout(REREAD_MAX, answered).await;
+            // Without an answer the next request asks again.
+            scoped.is_asked.set(false);
+        }
+    }
+
+    /// Notes that the host refused a request to it that may have carried a credential.
+    pub(crate) fn refused_by(&self, host: &Host, port: u16) {
+        for scoped in self.0.iter().filter(|scoped| scoped.is_for(host, port)) {
+            scoped.is_stale.set(true);
+        }
+    }
+
+    /// Takes a value that was read again; `None` if it could not be.
+    pub(crate) fn replace_value(&self, index: u16, memory: Option<OwnedFd>) {
+        let Some(scoped) = self.0.get(usize::from(index)) else { return };
+        scoped.read_at.set(Instant::now());
+        scoped.is_stale.set(false);
+        scoped.is_asked.set(false);
+        let mut value = String::new();
+        let read = memory
+            .map(|memory| File::from(memory).take(VALUE_BYTES_MAX).read_to_string(&mut value));
+        if matches!(read, Some(Ok(1..))) && value != scoped.value() {
+            let mut values = scoped.values.borrow_mut();
+            values.push_front(value);
+            if values.len() > VALUES_KEPT
+                && let Some(old) = values.pop_back()
+            {
+                forget(old);
+            }
+        }
+        scoped.answered.notify_waiters();
+    }
+
+    /// Returns true if every value is as long as its placeholder, so that replacing one changes no length.
+    pub(crate) fn keep_lengths(&self) -> bool {
+        self.0.iter().all(|s| s.values.borrow().iter().all(|v| v.len() == s.placeholder.len()))
     }
 
     /// Replaces placeholders by values in a request's head; refuses a placeholder whose scope is elsewhere.
@@ -170,7 +250,7 @@ impl Scopes {
                 if !in_scope || path.contains(&scoped.placeholder) {
                     return Err(misplaced());
                 }
-                *path_and_query = path_and_query.replace(&scoped.placeholder, &scoped.value);
+                *path_and_query = path_and_query.replace(&scoped.placeholder, &scoped.value());
             }
             for (name, value) in headers.iter_mut() {
                 let is_basic = *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION;
@@ -188,10 +268,13 @@ impl Scopes {
     /// Replaces values by placeholders in the head of an answer.
     pub(crate) fn take_out(&self, headers: &mut HeaderMap) {
         for scoped in &self.0 {
-            for value in headers.values_mut() {
-                let clean = replace(value.as_bytes(), &scoped.value, &scoped.placeholder);
-                if let Some(clean) = clean.and_then(|clean| HeaderValue::from_bytes(&clean).ok()) {
-                    *value = clean;
+            for secret in &*scoped.values.borrow() {
+                for value in headers.values_mut() {
+                    let clean = replace(value.as_bytes(), secret, &scoped.placeholder);
+                    let clean = clean.and_then(|clean| HeaderValue::from_bytes(&clean).ok());
+                    if let Some(clean) = clean {
+                        *value = clean;
+                    }
                 }
             }
         }
@@ -199,20 +282,44 @@ impl Scopes {
 
     /// Replacements for the body of an answer.
     pub(crate) fn streams(&self) -> Vec<StreamReplace> {
-        self.0.iter().map(|s| StreamReplace::new(&s.value, &s.placeholder)).collect()
+        let mut streams = Vec::new();
+        for scoped in &self.0 {
+            let values = scoped.values.borrow();
+            streams.extend(values.iter().map(|v| StreamReplace::new(v, &scoped.placeholder)));
+        }
+        streams
     }
 }
 
 impl Scoped {
+    fn is_for(&self, host: &Host, port: u16) -> bool {
+        self.grant.port == port && self.grant.target() == *host
+    }
+
+    fn value(&self) -> String {
+        self.values.borrow().front().cloned().unwrap_or_default()
+    }
+
+    /// Returns true if its source may hold another value by now.
+    fn may_be_old(&self) -> bool {
+        match self.grant.source {
+            SecretSource::Variable(_) => false,
+            SecretSource::File(_) => {
+                self.is_stale.get() || self.read_at.get().elapsed() > FILE_AGE_MAX
+            }
+            SecretSource::Command(_) => self.is_stale.get(),
+        }
+    }
+
     /// The header value with the credential in it; `None` if it has no placeholder.
     fn replaced(&self, value: &[u8], is_authorization: bool) -> Option<Vec<u8>> {
-        if let Some(replaced) = replace(value, &self.placeholder, &self.value) {
+        if let Some(replaced) = replace(value, &self.placeholder, &self.value()) {
             return Some(replaced);
         }
         // User name and password of HTTP's basic scheme, as git and pip send them.
         let encoded = value.strip_prefix(b"Basic ").filter(|_| is_authorization)?;
         let decoded = BASE64.decode(encoded).ok()?;
-        let replaced = replace(&decoded, &self.placeholder, &self.value)?;
+        let replaced = replace(&decoded, &self.placeholder, &self.value())?;
         Some([b"Basic ", BASE64.encode(replaced).as_bytes()].concat())
     }
 }
@@ -231,7 +338,7 @@ fn replace(text: &[u8], from: &str, to: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Replaces a text in a stream, also where it lies across two parts. Both texts have the same length.
+/// Replaces a text in a stream, also where it lies across two parts.
 pub(crate) struct StreamReplace {
     from: Vec<u8>,
     to: String,

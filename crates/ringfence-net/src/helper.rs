@@ -23,7 +23,7 @@ use crate::dns::{self, Decision, Names};
 use crate::intercept::Interception;
 use crate::limits::Limits;
 use crate::published::InwardSockets;
-use crate::report::{Refusal, Reporter, Request};
+use crate::report::{PassedOn, Refusal, Reporter, Request};
 use crate::resolver::Resolver;
 use crate::{captured, fence, proxy, published};
 
@@ -180,8 +180,11 @@ async fn serve(
         let state = Rc::clone(&state);
         serving.spawn_local(listen(state, listener, fd));
     }
-    while let Some(connection) = reporter.passed_on().await {
-        serve_passed_on(&state, connection);
+    while let Some(packet) = reporter.passed_on().await {
+        match packet {
+            PassedOn::Connection(connection) => serve_passed_on(&state, connection),
+            PassedOn::Value { index, memory } => state.secrets.replace_value(index, memory),
+        }
     }
     let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;
     // The run may have made a connection, sent something and ended before this process came to accept it.

@@ -78,6 +78,18 @@ pub(crate) enum Target {
     },
 }
 
+/// Where a request goes.
+struct Destination {
+    host: Host,
+    port: u16,
+    /// True if it goes on over TLS.
+    tls: bool,
+}
+
+/// Beginning of the paths of base URLs: `http://127.0.0.1:3128/https/HOST/PATH` is `https://HOST/PATH`, for clients that
+/// have certificates of their own and can be given another URL.
+const BASE_URL_PATH: &str = "/https/";
+
 /// One connection of a client.
 struct Session {
     state: Rc<State>,
@@ -97,6 +109,7 @@ struct Session {
 struct Upstream {
     request: Request,
     port: u16,
+    tls: bool,
     sender: Option<SendRequest<Incoming>>,
 }
 
@@ -185,17 +198,27 @@ impl Session {
         &self,
         mut request: HttpRequest<Incoming>,
     ) -> Result<Response<Body>, OwnAnswer> {
-        let (host, port) = self.target(&request)?;
-        if port == HTTPS && !self.tls {
+        let to = if let Some(to) = self.base_url_target(&mut request)? {
+            to
+        } else {
+            let (host, port) = self.target(&request)?;
+            Destination { host, port, tls: self.tls }
+        };
+        let Destination { host, port, tls } = &to;
+        let (port, tls) = (*port, *tls);
+        if port == HTTPS && !tls {
             let refusal = Refusal::denied("port 443 carries TLS, and the request does not");
-            return Err(refuse(&self.request(host, port), &refusal, port));
+            return Err(refuse(&self.request(host.clone(), port), &refusal, port));
         }
-        self.judge(&request, &host, port)?;
-        let has_secret = self.tls && self.state.secrets.has(&host, port);
+        self.judge(&request, host, port)?;
+        let has_secret = tls && self.state.secrets.has(host, port);
         let upgrade = upgrade_of(request.headers());
-        let mut sender = self.sender(&host, port).await?;
+        let mut sender = self.sender(&to).await?;
         let client_upgrade = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
-        self.rewrite(&mut request, &host, port, upgrade.as_ref())?;
+        if has_secret {
+            self.state.secrets.refresh(host, port, &self.state.reporter).await;
+        }
+        self.rewrite(&mut request, &to, upgrade.as_ref())?;
         let sent = sender.send_request(request).await;
         let mut response = match sent {
             Ok(response) => response,
@@ -205,6 +228,9 @@ impl Session {
                 return Err(text(StatusCode::BAD_GATEWAY, words));
             }
         };
+        if has_secret && response.status() == StatusCode::UNAUTHORIZED {
+            self.state.secrets.refused_by(host, port);
+        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let Some(client_upgrade) = client_upgrade else {
                 return Err(text(
@@ -233,6 +259,9 @@ impl Session {
         }
         if has_secret && is_readable(response.headers()) {
             let streams = self.state.secrets.streams();
+            if !self.state.secrets.keep_lengths() {
+                response.headers_mut().remove(CONTENT_LENGTH);
+            }
             return Ok(response.map(|body| Scrubbed { body, streams, ended: false }.boxed()));
         }
         Ok(response.map(http_body_util::BodyExt::boxed))
@@ -260,6 +289,34 @@ impl Session {
             }
         };
         Err(refuse(&self.request(host.clone(), port), &refusal, port))
+    }
+
+    /// The host of a request to a base URL, whose path becomes that at the host; `None` for any other request.
+    fn base_url_target(
+        &self,
+        request: &mut HttpRequest<Incoming>,
+    ) -> Result<Option<Destination>, OwnAnswer> {
+        let uri = request.uri();
+        if self.fixed.is_some() || uri.authority().is_some() {
+            return Ok(None);
+        }
+        let whole = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let Some(rest) = whole.strip_prefix(BASE_URL_PATH) else { return Ok(None) };
+        let bad = |words: &str| text(StatusCode::BAD_REQUEST, words);
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let Some((host, port)) = host_and_port(authority, Some(HTTPS)) else {
+            return Err(bad("ringfence: a base URL is http://127.0.0.1:3128/https/HOST"));
+        };
+        if !self.state.secrets.has(&host, port) {
+            let refusal = Refusal::denied(format!(
+                "no secret is for {host}, so it has no base URL; use https://{host}"
+            ));
+            return Err(refuse(&self.request(host, port), &refusal, port));
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let path = PathAndQuery::try_from(format!("{slash}{path}"));
+        *request.uri_mut() = Uri::from(path.map_err(|_| bad("ringfence: not a path"))?);
+        Ok(Some(Destination { host, port, tls: true }))
     }
 
     /// The host that a request is for.
@@ -318,10 +375,13 @@ impl Session {
     }
 
     /// A connection to send the next request on: the last one, if it leads there and still lives, or a new one.
-    async fn sender(&self, host: &Host, port: u16) -> Result<SendRequest<Incoming>, OwnAnswer> {
+    async fn sender(&self, to: &Destination) -> Result<SendRequest<Incoming>, OwnAnswer> {
+        let Destination { host, port, tls } = to;
+        let (port, tls) = (*port, *tls);
         let kept = {
             let mut upstream = self.upstream.borrow_mut();
-            let same = |up: &&mut Upstream| up.request.host == *host && up.port == port;
+            let same =
+                |up: &&mut Upstream| up.request.host == *host && up.port == port && up.tls == tls;
             upstream.as_mut().filter(same).and_then(|up| up.sender.take())
         };
         if let Some(mut sender) = kept
@@ -344,7 +404,7 @@ impl Session {
         let Dialled { stream } = dialled;
         let stream: Counted<TcpStream> = Counted::new(stream, Arc::clone(&record.traffic));
         let sender = match (&self.state.interception, host) {
-            (Some(interception), Host::Name(name)) if self.tls => {
+            (Some(interception), Host::Name(name)) if tls => {
                 match interception.connect(stream, name).await {
                     Ok(stream) => handshake(stream).await,
                     Err(error) => {
@@ -353,13 +413,13 @@ impl Session {
                     }
                 }
             }
-            _ if self.tls => return Err(text(StatusCode::BAD_GATEWAY, "ringfence: no TLS")),
+            _ if tls => return Err(text(StatusCode::BAD_GATEWAY, "ringfence: no TLS")),
             _ => handshake(stream).await,
         };
         let sender = sender.map_err(|error| {
             text(StatusCode::BAD_GATEWAY, format!("ringfence: {host}:{port}: {error}"))
         })?;
-        let upstream = Upstream { request: record, port, sender: None };
+        let upstream = Upstream { request: record, port, tls, sender: None };
         *self.upstream.borrow_mut() = Some(upstream);
         self.count();
         Ok(sender)
@@ -374,13 +434,14 @@ impl Session {
     fn rewrite(
         &self,
         request: &mut HttpRequest<Incoming>,
-        host: &Host,
-        port: u16,
+        to: &Destination,
         upgrade: Option<&HeaderValue>,
     ) -> Result<(), OwnAnswer> {
+        let Destination { host, port, tls } = to;
+        let (port, tls) = (*port, *tls);
         let mut path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
         *request.version_mut() = Version::HTTP_11;
-        let usual = if self.tls { HTTPS } else { HTTP };
+        let usual = if tls { HTTPS } else { HTTP };
         let shown = host.in_url();
         let authority = if port == usual { shown } else { format!("{shown}:{port}") };
         let not_sendable = || text(StatusCode::BAD_REQUEST, "ringfence: not a request for a host");
@@ -397,14 +458,14 @@ impl Session {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, upgrade.clone());
         }
-        let put = self.state.secrets.put_in(host, port, self.tls, &mut path, headers);
+        let put = self.state.secrets.put_in(host, port, tls, &mut path, headers);
         if let Err(Misplaced { name, scope }) = put {
             let reason = format!("the placeholder of `{name}` is for {scope} only");
             let rule = Some(format!("{SECRET_RULE}{name}"));
             let refusal = Refusal { rule, ..Refusal::denied(reason) };
             return Err(refuse(&self.request(host.clone(), port), &refusal, port));
         }
-        if self.tls && self.state.secrets.has(host, port) {
+        if tls && self.state.secrets.has(host, port) {
             // An answer that repeats the credential must be readable.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }

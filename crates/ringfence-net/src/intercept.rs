@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ringfence_plan::PROXY_PORT;
 use ringfence_spec::network::{Host, HostName};
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject as _;
@@ -85,7 +86,7 @@ pub(crate) async fn serve(state: Rc<State>, mut stream: impl Stream, request: Re
         Ok(Err(error)) => {
             // An alert about the certificate: the client has roots of its own.
             let reason = format!(
-                "the client does not accept the run's certificate authority ({error}); it must use the system's certificates, or SSL_CERT_FILE"
+                "the client does not accept the run's certificate authority ({error}); let it use the system's certificates or SSL_CERT_FILE, or set its base URL to http://127.0.0.1:{PROXY_PORT}/https/{name}"
             );
             request.refused(&Refusal::failed(reason));
         }

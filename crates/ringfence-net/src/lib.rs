@@ -14,7 +14,10 @@
 //! | `helper` | the process: listeners, lookups, shutdown |
 //! | `http` | plain HTTP, each request judged |
 //! | `intercept` | TLS ended here, to put credentials into requests |
+//! | `java_store` | trusted certificates in Java's format |
+//! | `limits` | limits of connections, bytes and requests |
 //! | `proxy` | the explicit proxy: HTTP and SOCKS |
+//! | `published` | connections from the host to servers of the run |
 //! | `relay` | copies and counts bytes |
 //! | `report` | reports to the supervisor |
 //! | `resolver` | resolves allowed names on the host |
@@ -31,6 +34,7 @@ mod hello;
 mod helper;
 mod http;
 mod intercept;
+pub mod java_store;
 mod limits;
 mod proxy;
 mod published;

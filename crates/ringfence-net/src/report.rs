@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::limits::Budget;
+use ringfence_plan::{CONNECTION_PACKET, VALUE_PACKET};
 use ringfence_spec::network::{Denied, Host};
 use ringfence_spec::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
 use rustix::io::Errno;
@@ -128,22 +129,30 @@ impl Reporter {
         !matches!(rustix::net::send(&self.0.socket, bytes, flags), Err(Errno::AGAIN))
     }
 
-    /// Waits for a connection that the supervisor passes on. None when it has closed its end or ended the run. A connection
-    /// for which this process has no descriptor left arrives without one, and is closed.
-    pub(crate) async fn passed_on(&self) -> Option<OwnedFd> {
+    /// Waits for a packet of the supervisor. None when it has closed its end or ended the run. A connection for which this
+    /// process has no descriptor left arrives without one, and is closed.
+    pub(crate) async fn passed_on(&self) -> Option<PassedOn> {
         while self.0.socket.readable().await.is_ok() {
-            let mut byte = [0u8; 1];
+            let mut body = [0u8; 4];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let received = self.0.socket.try_io(Interest::READABLE, || {
                 let flags = RecvFlags::DONTWAIT;
-                ringfence_sys::receive_packet(&self.0.socket, &mut byte, &mut space, flags)
+                ringfence_sys::receive_packet(&self.0.socket, &mut body, &mut space, flags)
                     .map_err(|error| error.errno.into())
             });
             match received {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Ok((length, fds)) if length > 0 => {
-                    if let Some(connection) = fds.into_iter().next() {
-                        return Some(connection);
+                    let fd = fds.into_iter().next();
+                    let body = &body[..length];
+                    if let Some([low, high]) = body.strip_prefix(VALUE_PACKET) {
+                        let index = u16::from_le_bytes([*low, *high]);
+                        return Some(PassedOn::Value { index, memory: fd });
+                    }
+                    if body == CONNECTION_PACKET
+                        && let Some(connection) = fd
+                    {
+                        return Some(PassedOn::Connection(connection));
                     }
                 }
                 _ => return None,
@@ -151,6 +160,19 @@ impl Reporter {
         }
         None
     }
+}
+
+/// A packet of the supervisor.
+pub(crate) enum PassedOn {
+    /// A connection of the run that it has accepted.
+    Connection(OwnedFd),
+    /// The value of a secret that was to be read again.
+    Value {
+        /// Place of the secret in the policy.
+        index: u16,
+        /// The value; `None` if it could not be read.
+        memory: Option<OwnedFd>,
+    },
 }
 
 /// One connection as it is asked for, with everything known about it until its end. Reported once: by its end, by its

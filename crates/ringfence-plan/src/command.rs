@@ -312,7 +312,7 @@ fn namespaces(
             environment.entry(name.into()).or_insert_with(|| catalogue::CERTIFICATES.into());
         }
         gaps.push(
-            "Java's own certificate store and clients with built-in roots do not trust the run's authority"
+            "clients with built-in or pinned certificates do not trust the run's authority, nor does a Java outside /usr and /opt"
                 .to_owned(),
         );
     }

@@ -465,6 +465,10 @@ pub struct Interception {
     pub certificates: String,
     /// Files of the system's certificates, each after every link: the run sees the text above instead.
     pub bundles: Vec<PathBuf>,
+    /// The same certificates in the format of Java's stores.
+    pub java_store: Vec<u8>,
+    /// Java's stores on this host, each after every link.
+    pub java_stores: Vec<PathBuf>,
     /// Variables and their placeholders.
     pub placeholders: Vec<(String, String)>,
     /// Files that hold a credential.

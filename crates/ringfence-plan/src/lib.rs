@@ -47,8 +47,8 @@ pub use facts::{
     WritableRoot,
 };
 pub use network::{
-    DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER, NetworkListener, NetworkPlan,
-    NetworkWay, PROXY_PORT,
+    CONNECTION_PACKET, DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER,
+    NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, VALUE_PACKET,
 };
 pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeSet;
 
 use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule, UpstreamProxy};
-use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort};
+use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort, SecretGrant};
 use serde::{Deserialize, Serialize};
 
 /// Name servers listen here.
@@ -26,6 +26,13 @@ const PUBLISHED_MAX: usize = 16;
 
 /// Name under which a program is executed as a network helper.
 pub const HELPER_NAME: &str = "ringfence-network";
+
+/// First bytes of a packet to the helper with a connection that the supervisor has accepted.
+pub const CONNECTION_PACKET: &[u8] = b"C";
+
+/// First bytes of a packet to the helper with the value of a secret that was read again, by its place in the policy. Without
+/// a descriptor it could not be read.
+pub const VALUE_PACKET: &[u8] = b"V";
 
 /// Purpose of a listener in a run's network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +95,8 @@ pub struct NetworkPlan {
     pub limits: Vec<NetworkLimit>,
     /// Ports that the host may connect to.
     pub published: Vec<PublishedPort>,
+    /// Secrets that requests carry: where the host reads their values again.
+    pub secrets: Vec<SecretGrant>,
 }
 
 impl NetworkPlan {
@@ -129,6 +138,7 @@ impl NetworkPlan {
             requests,
             limits,
             published,
+            secrets: policy.secrets.clone(),
         })
     }
 

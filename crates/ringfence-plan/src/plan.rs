@@ -74,10 +74,14 @@ impl Plan {
         policy.identity.host_gid = 0;
         // Certificates of an authority that is new for each run.
         for step in &mut policy.setup {
-            if let Step::Mount(Mount::Text { text, .. }) = step
-                && text.contains("-----BEGIN CERTIFICATE-----")
-            {
-                text.clear();
+            match step {
+                Step::Mount(Mount::Text { text, .. })
+                    if text.contains("-----BEGIN CERTIFICATE-----") =>
+                {
+                    text.clear();
+                }
+                Step::Mount(Mount::Bytes { bytes, .. }) => bytes.clear(),
+                _ => {}
             }
         }
         // They describe a repository's content, and not the run's permissions.
@@ -307,6 +311,13 @@ pub enum Mount {
         /// Its content.
         text: String,
     },
+    /// The same with content that is not text.
+    Bytes {
+        /// Path.
+        at: PathBuf,
+        /// Its content.
+        bytes: Vec<u8>,
+    },
     /// A harmless device node.
     Device {
         /// Path, below `/dev`.
@@ -345,6 +356,7 @@ impl Mount {
             | Self::Directory { at, .. }
             | Self::Symlink { at, .. }
             | Self::Text { at, .. }
+            | Self::Bytes { at, .. }
             | Self::Device { at }
             | Self::Devpts { at }
             | Self::Proc { at }

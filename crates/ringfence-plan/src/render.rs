@@ -216,7 +216,7 @@ fn mount_line(mount: &Mount) -> String {
         Mount::Symlink { at, target } => {
             format!("link     {} -> {}", shown(at), shown(target))
         }
-        Mount::Text { at, .. } => format!("ours     {}", shown(at)),
+        Mount::Text { at, .. } | Mount::Bytes { at, .. } => format!("ours     {}", shown(at)),
         Mount::Device { at } => format!("device   {}", shown(at)),
         Mount::Devpts { at } => format!("devpts   {}", shown(at)),
         Mount::Proc { at } => format!("proc     {}", shown(at)),

@@ -275,6 +275,10 @@ impl View {
         for at in places {
             self.put(Mount::Text { at, text: interception.certificates.clone() });
         }
+        let stores = interception.java_stores.iter().filter(|at| self.shows(at));
+        for at in stores.cloned().collect::<Vec<_>>() {
+            self.put(Mount::Bytes { at, bytes: interception.java_store.clone() });
+        }
     }
 
     fn proc(&mut self, facts: &HostFacts) {

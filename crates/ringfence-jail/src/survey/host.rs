@@ -151,6 +151,24 @@ pub fn found(path: &Path) -> Option<Found> {
     resolve(path).ok().map(|resolved| resolved.found)
 }
 
+/// The entries of a directory, at most `n_max`; none if it cannot be listed.
+pub fn entries_of(directory: &Path, n_max: usize) -> Vec<PathBuf> {
+    let Ok(dir) = open_absolute(directory) else { return Vec::new() };
+    let Ok(dir) = untrusted::open_directory_beneath(&dir, Path::new(".")) else {
+        return Vec::new();
+    };
+    let mut entries = Vec::new();
+    let _ = untrusted::list(&dir, &Budget::unlimited(), |name, _| {
+        entries.push(directory.join(name));
+        if entries.len() < n_max {
+            std::ops::ControlFlow::Continue(())
+        } else {
+            std::ops::ControlFlow::Break(())
+        }
+    });
+    entries
+}
+
 /// The program that the first line of a script names, with a carriage return that belongs to it: execve(2),
 /// "Interpreter scripts". `path` is canonical.
 pub fn interpreter_line(path: &Path) -> Option<String> {

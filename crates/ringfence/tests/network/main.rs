@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod credentials;
 mod landlock;
 mod published;
 mod rows;
@@ -14,6 +15,7 @@ mod servers;
 #[path = "../it/support.rs"]
 mod support;
 mod tools;
+mod traps;
 
 use std::io::{Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,13 +30,19 @@ use servers::{Places, Servers};
 /// First argument of the process in the namespace.
 const INSIDE: &str = "--inside";
 
+/// The rows of every module.
+fn all_rows() -> impl Iterator<Item = &'static (&'static str, rows::Row)> {
+    let tables = [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, tools::ROWS];
+    tables.into_iter().flatten()
+}
+
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|arg| arg == INSIDE) {
         return inside(&args.split_off(1));
     }
     if args.iter().any(|arg| arg == "--list") {
-        for (name, _) in rows::ROWS.iter().chain(landlock::ROWS).chain(tools::ROWS) {
+        for (name, _) in all_rows() {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -109,7 +117,7 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
 }
 
 fn inside(words: &[String]) -> ExitCode {
-    let rows = rows::ROWS.iter().chain(landlock::ROWS).chain(tools::ROWS).filter(|(name, _)| {
+    let rows = all_rows().filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
     let resolver = RESOLVER.parse().unwrap();

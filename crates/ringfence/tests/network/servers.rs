@@ -51,6 +51,8 @@ struct State {
     requests: Mutex<Vec<String>>,
     /// Files by path. While there are any, other paths are not found.
     files: Mutex<HashMap<String, Vec<u8>>>,
+    /// Requests whose token is this one get 401.
+    refused_token: Mutex<Option<String>>,
     log: Option<PathBuf>,
 }
 
@@ -139,6 +141,12 @@ impl Servers {
         self.state.queries.lock().unwrap().clear();
         self.state.requests.lock().unwrap().clear();
         self.state.files.lock().unwrap().clear();
+        *self.state.refused_token.lock().unwrap() = None;
+    }
+
+    /// Answers requests with this bearer token by 401.
+    pub(crate) fn refuse_token(&self, token: &str) {
+        *self.state.refused_token.lock().unwrap() = Some(token.to_owned());
     }
 
     /// Serves a file at a path, such as `/simple/tiny/`. From the first one on, paths without a file are not found.
@@ -207,7 +215,11 @@ fn serve_http(mut stream: impl Read + Write, at: IpAddr, state: &State) {
         state.log(&format!("request {line} for {host} at {at}"));
         let token = field("authorization").unwrap_or_default();
         let echo = || format!("{line} for {host}: {}{token}\n", String::from_utf8_lossy(&body));
+        let refused = state.refused_token.lock().unwrap().clone();
         let (status, kind, body) = match file(&line, state) {
+            _ if refused.is_some_and(|refused| token == format!("Bearer {refused}")) => {
+                ("401 Unauthorized", "text/plain", echo().into_bytes())
+            }
             Some(found) => found,
             None => ("200 OK", "text/plain", echo().into_bytes()),
         };

@@ -27,11 +27,8 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("tools: Python's httpx", |s| reaches_one_host(s, &HTTPX)),
     ("tools: Python's aiohttp", |s| reaches_one_host(s, &AIOHTTP)),
     ("tools: a static program that knows no proxy", static_program),
+    ("tools: a static program with musl", static_program_of_musl),
     ("tools trust the run's authority", tools_trust_the_authority),
-    (
-        "tools: Java does not trust the run's authority, and is told",
-        java_does_not_trust_the_authority,
-    ),
     ("no network: npm, cargo, uv and go fail within three seconds", no_network_fails_fast),
 ];
 
@@ -226,9 +223,9 @@ asyncio.run(main())
     program: "python3",
 };
 
-/// Tools that are told where certificates are by a variable or by a bundle of the system's.
-const TRUSTING: [&Tool; 12] =
-    [&CURL, &WGET, &GIT, &PIP, &UV, &NPM, &CARGO, &GO, &NODE, &REQUESTS, &HTTPX, &AIOHTTP];
+/// Tools that find certificates by a variable, in a bundle of the system's or in Java's store.
+const TRUSTING: [&Tool; 13] =
+    [&CURL, &WGET, &GIT, &PIP, &UV, &NPM, &CARGO, &GO, &NODE, &JAVA, &REQUESTS, &HTTPX, &AIOHTTP];
 
 /// Variables by which a caller tells tools of an authority.
 const CA_VARIABLES: [&str; 9] = [
@@ -368,9 +365,18 @@ fn reaches_one_host(servers: &Servers, tool: &Tool) {
 
 /// Linked statically and without a word about proxies: its connection is captured like any other.
 fn static_program(servers: &Servers) {
-    const STATIC: Tool = Tool {
-        name: "gcc",
-        answers: "gcc --version",
+    static_program_by(servers, "gcc", "gcc --version");
+}
+
+/// musl asks name servers in its own way: all at once, and it waits for an answer that is neither yes nor no.
+fn static_program_of_musl(servers: &Servers) {
+    static_program_by(servers, "musl-gcc", "musl-gcc --version");
+}
+
+fn static_program_by(servers: &Servers, compiler: &'static str, answers: &'static str) {
+    let program = Tool {
+        name: compiler,
+        answers,
         is_optional: false,
         files: &[(
             "get.c",
@@ -399,14 +405,16 @@ int main(int n, char **args) {
         load: "",
         program: "get",
     };
-    if !have(&STATIC) || !crate::support::have("static") {
+    if !have(&program) || !crate::support::have("static") {
         return;
     }
-    let world = world_for(servers, &STATIC);
-    let script = "gcc -static -w -o get get.c 2>/dev/null && export http_proxy=http://192.0.2.1:1
+    let world = world_for(servers, &program);
+    let script = format!(
+        "{compiler} -static -w -o get get.c 2>/dev/null && export http_proxy=http://192.0.2.1:1
         ./get allowed.test 80; ./get other.test 80; echo other $?; ./get allowed.test 8080; echo port $?
-        ./get 192.0.2.7 80; echo address $?";
-    let (code, json) = world.sh_json(&["--net", ALLOWED], script);
+        ./get 192.0.2.7 80; echo address $?"
+    );
+    let (code, json) = world.sh_json(&["--net", ALLOWED], &script);
     let ran = Outcome(code, json);
     ran.says("forty-two").says("other 1").says("port 2").says("address 3");
     ran.denied(&["lookup(other.test)", "`--net allow:other.test` does"]);
@@ -433,24 +441,6 @@ fn tools_trust_the_authority(servers: &Servers) {
         assert_eq!(ran.connections("allowed")[0]["program"], tool.program, "{}", ran.1);
         assert!(ran.connections("allowed")[0]["requests"].as_u64() >= Some(1), "{}", ran.1);
     }
-}
-
-/// Java has a store of its own: the gap is reported, and the failure says why.
-fn java_does_not_trust_the_authority(servers: &Servers) {
-    if !have(&JAVA) {
-        return;
-    }
-    let world = world_for(servers, &JAVA).var("CANARY", CANARY);
-    let flags = ["--net", ALLOWED, "--secret", "TOKEN=env:CANARY@allowed.test"];
-    let (code, json) = world.sh_json(&flags, &script(&JAVA, &["https://allowed.test"]));
-    let ran = Outcome(code, json);
-    ran.says("failed https://allowed.test ");
-    let failed = ran.connections("failed");
-    let reason = failed[0]["reason"].as_str().unwrap();
-    assert!(reason.contains("does not accept the run's certificate authority"), "{reason}");
-    let gaps = ran.1["enforcement"]["gaps"].to_string();
-    assert!(gaps.contains("Java's own certificate store"), "{gaps}");
-    assert!(servers.requests().is_empty());
 }
 
 fn no_network_fails_fast(servers: &Servers) {
