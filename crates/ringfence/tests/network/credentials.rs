@@ -201,7 +201,7 @@ read code < code; [ "$code" = 200 ] && break; sleep 0.2; done; echo "code $code"
     let flags = ["run", "--json", "--net", ALLOWED, "--secret", &secret, "--", "sh", "-c", script];
     let replaced = std::thread::scope(|scope| {
         let replacing = scope.spawn(|| {
-            let until = Instant::now() + Duration::from_secs(60);
+            let until = Instant::now() + Duration::from_mins(1);
             while servers.requests().is_empty() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(20));
             }
