@@ -6,7 +6,7 @@ mod interpreter;
 mod state;
 mod store;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,8 +40,6 @@ pub struct Sessions {
     settings: SessionSettings,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Owners of all sessions that were listed, also of other processes.
-    owners: Mutex<HashMap<SessionId, String>>,
 }
 
 /// A session open in this process.
@@ -103,7 +101,7 @@ impl Sessions {
     ) -> Result<Self, Problem> {
         let store = Store::open(data)?;
         store.sweep();
-        Ok(Self { store, settings, clock, open: Mutex::default(), owners: Mutex::default() })
+        Ok(Self { store, settings, clock, open: Mutex::default() })
     }
 
     /// Returns the settings of new sessions.
@@ -187,7 +185,8 @@ impl Sessions {
     pub fn list(&self, owner: &str) -> Vec<SessionState> {
         let now = self.clock.now_ms();
         let mut list: Vec<SessionState> = self
-            .ids_of(owner)
+            .store
+            .list_of(owner)
             .iter()
             .filter_map(|id| self.store.load(id).ok().flatten())
             .filter(|state| same(&state.owner, owner) && now < state.expires_ms)
@@ -199,26 +198,6 @@ impl Sessions {
             .collect();
         list.sort_by_key(|state| (state.created_ms, state.id.clone()));
         list
-    }
-
-    /// Sessions of an owner. Each session's owner, which never changes, is read from disk once.
-    fn ids_of(&self, owner: &str) -> Vec<SessionId> {
-        let mut all = self.store.list();
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in &all {
-            // One that is being made has no owner yet, and is asked for again.
-            if !owners.contains_key(id)
-                && let Ok(Some(state)) = self.store.load(id)
-            {
-                owners.insert(id.clone(), state.owner);
-            }
-        }
-        if owners.len() > all.len() {
-            let present: HashSet<&SessionId> = all.iter().collect();
-            owners.retain(|id, _| present.contains(id));
-        }
-        all.retain(|id| owners.get(id).is_some_and(|known| same(known, owner)));
-        all
     }
 
     /// Copies a session's files to a new session. Variables are not copied.
@@ -248,7 +227,7 @@ impl Sessions {
     /// Closes a session and removes everything but its ledger rows.
     pub fn close(&self, owner: &str, id: &SessionId) -> Result<SessionId, Problem> {
         let session = self.find(owner, id)?;
-        self.remove(&session.id)?;
+        self.remove(&session.id, owner)?;
         Ok(session.id.clone())
     }
 
@@ -261,7 +240,7 @@ impl Sessions {
         for id in self.store.list() {
             let Ok(Some(state)) = self.store.load(&id) else { continue };
             if now >= state.expires_ms {
-                if self.remove(&id).is_ok() {
+                if self.remove(&id, &state.owner).is_ok() {
                     swept.expired.push(id);
                 }
                 continue;
@@ -384,7 +363,7 @@ impl Sessions {
         }
     }
 
-    fn remove(&self, id: &SessionId) -> Result<(), Problem> {
+    fn remove(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
         let session = {
             let mut open = self.lock();
             let session = open.remove(id);
@@ -411,7 +390,7 @@ impl Sessions {
                 cleared => drop(cleared?),
             }
         }
-        self.store.remove(id)
+        self.store.remove(id, owner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {

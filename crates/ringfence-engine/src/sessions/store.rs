@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use ringfence_spec::{Code, Problem, hex, unhex};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use super::state::{SessionId, SessionState};
 
@@ -21,6 +21,9 @@ const KEY_BYTES: usize = 32;
 /// Directory of sessions.
 pub(super) struct Store {
     dir: PathBuf,
+    /// A directory for each owner, with an empty file for each session: to list an owner's sessions costs the same beside
+    /// few and many sessions of others.
+    owners: PathBuf,
     key: [u8; KEY_BYTES],
 }
 
@@ -45,7 +48,57 @@ impl Store {
         private_dir(data)?;
         private_dir(&dir)?;
         let key = key(data)?;
-        Ok(Self { dir, key })
+        let owners = data.join("session-owners");
+        let store = Self { dir, owners, key };
+        if !store.has_owners() {
+            store.index_owners(&data.join("session-owners.next"))?;
+        }
+        Ok(store)
+    }
+
+    fn has_owners(&self) -> bool {
+        rustix::fs::access(&self.owners, rustix::fs::Access::EXISTS).is_ok()
+    }
+
+    /// Makes the index of owners for sessions that were created without one. Under another name first, so that a process
+    /// killed meanwhile leaves no part of it.
+    fn index_owners(&self, next: &Path) -> Result<(), Problem> {
+        let _alone = self.lock(FlockOperation::LockExclusive)?;
+        if self.has_owners() {
+            return Ok(());
+        }
+        gone(ringfence_jail::remove_tree(next))?;
+        private_dir(next)?;
+        let building = Self { dir: self.dir.clone(), owners: next.to_owned(), key: self.key };
+        for id in self.list() {
+            if let Ok(Some(state)) = self.load(&id) {
+                building.note_owner(&state)?;
+            }
+        }
+        std::fs::rename(next, &self.owners).map_err(|e| {
+            Problem::internal(Code::SessionUnwritable, "cannot list the sessions by owner").cause(e)
+        })
+    }
+
+    /// Directory of an owner's entries. An owner's name may have any characters.
+    fn owner_dir(&self, owner: &str) -> PathBuf {
+        self.owners.join(hex(&Sha256::digest(owner.as_bytes())[..16]))
+    }
+
+    /// Adds a session to those of its owner.
+    fn note_owner(&self, state: &SessionState) -> Result<(), Problem> {
+        let dir = self.owner_dir(&state.owner);
+        private_dir(&dir)?;
+        let mut options = std::fs::OpenOptions::new();
+        let made = options.write(true).create(true).mode(0o600).open(dir.join(state.id.as_str()));
+        made.map(|_| ()).map_err(|e| {
+            Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(e)
+        })
+    }
+
+    /// Lists an owner's sessions, in any order; also some that exist no more.
+    pub(super) fn list_of(&self, owner: &str) -> Vec<SessionId> {
+        session_names(&self.owner_dir(owner))
     }
 
     /// Returns the path of a session's workspace.
@@ -62,7 +115,9 @@ impl Store {
     ) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
         let workspace = self.workspace(&state.id);
-        let made = private_dir(&self.dir.join(state.id.as_str()))
+        let made = self
+            .note_owner(state)
+            .and_then(|()| private_dir(&self.dir.join(state.id.as_str())))
             .and_then(|()| private_dir(&workspace))
             .and_then(|()| fill(&workspace))
             .and_then(|()| self.save(state));
@@ -128,13 +183,7 @@ impl Store {
 
     /// Lists every session directory, in any order.
     pub(super) fn list(&self) -> Vec<SessionId> {
-        #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
-        entries
-            .flatten()
-            .filter_map(|entry| Some(SessionId::from(entry.file_name().to_str()?)))
-            .filter(SessionId::is_well_formed)
-            .collect()
+        session_names(&self.dir)
     }
 
     /// Deletes a session's state file. From here on the session does not exist, even if its files remain.
@@ -143,9 +192,10 @@ impl Store {
     }
 
     /// Removes the files of a retired session. Removes links without following them.
-    pub(super) fn remove(&self, id: &SessionId) -> Result<(), Problem> {
+    pub(super) fn remove(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
-        self.remove_files(id)
+        self.remove_files(id)?;
+        gone(std::fs::remove_file(self.owner_dir(owner).join(id.as_str())))
     }
 
     fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {
@@ -161,6 +211,23 @@ impl Store {
                 // A directory that cannot be removed is tried again by the next sweep.
                 let _ = self.remove_files(&id);
             }
+        }
+        self.sweep_owners();
+    }
+
+    /// Removes entries of sessions that exist no more, and owners without sessions.
+    fn sweep_owners(&self) {
+        #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
+        let Ok(owners) = std::fs::read_dir(&self.owners) else { return };
+        for dir in owners.flatten().map(|entry| entry.path()) {
+            for id in session_names(&dir) {
+                let session = self.dir.join(id.as_str());
+                if rustix::fs::access(session, rustix::fs::Access::EXISTS).is_err() {
+                    let _ = std::fs::remove_file(dir.join(id.as_str()));
+                }
+            }
+            // Fails if it is not empty.
+            let _ = std::fs::remove_dir(dir);
         }
     }
 
@@ -178,6 +245,17 @@ impl Store {
         mac.update(state.to_string().as_bytes());
         mac
     }
+}
+
+/// The sessions that the entries of a directory are named after.
+fn session_names(dir: &Path) -> Vec<SessionId> {
+    #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| Some(SessionId::from(entry.file_name().to_str()?)))
+        .filter(SessionId::is_well_formed)
+        .collect()
 }
 
 fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
@@ -256,4 +334,59 @@ fn locked(dir: &Path, how: FlockOperation) -> std::io::Result<std::fs::File> {
     let dir = std::fs::File::open(dir)?;
     rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, how))?;
     Ok(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Today;
+    use super::*;
+
+    fn state(owner: &str) -> SessionState {
+        SessionState {
+            id: SessionId::fresh().unwrap(),
+            owner: owner.to_owned(),
+            created_ms: 1,
+            used_ms: 1,
+            expires_ms: u64::MAX,
+            quota_bytes: 1 << 20,
+            read_only: false,
+            n_cells: 0,
+            forked_from: None,
+            today: Today::default(),
+        }
+    }
+
+    #[test]
+    fn an_owner_has_the_sessions_that_were_created_and_not_removed() {
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open(data.path()).unwrap();
+        let [a, b, other] = ["o/../w\n", "o/../w\n", "other"].map(state);
+        for state in [&a, &b, &other] {
+            store.create(state, |_| Ok(())).unwrap();
+        }
+        let of = |store: &Store, owner: &str| {
+            let mut ids = store.list_of(owner);
+            ids.sort();
+            ids
+        };
+        let mut both = vec![a.id.clone(), b.id.clone()];
+        both.sort();
+        assert_eq!(of(&store, &a.owner), both);
+        assert_eq!(of(&store, "nobody"), []);
+        // A data directory of an older version, and one whose index was being made when its process was killed.
+        std::fs::remove_dir_all(data.path().join("session-owners")).unwrap();
+        std::fs::create_dir_all(data.path().join("session-owners.next/x")).unwrap();
+        let store = Store::open(data.path()).unwrap();
+        assert_eq!(of(&store, &a.owner), both);
+        assert_eq!(of(&store, "other"), [other.id.clone()]);
+        store.retire(&a.id).unwrap();
+        store.remove(&a.id, &a.owner).unwrap();
+        assert_eq!(of(&store, &a.owner), [b.id.clone()]);
+        // Killed while it removed a session: the sweep finishes.
+        store.retire(&other.id).unwrap();
+        store.sweep();
+        assert_eq!(of(&store, "other"), []);
+        let owners = std::fs::read_dir(data.path().join("session-owners")).unwrap();
+        assert_eq!(owners.count(), 1);
+    }
 }

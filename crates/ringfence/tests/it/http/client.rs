@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Json, Running};
+use ringfence_testing::{BoundedCommand as _, Json, Running, limit};
 
 use crate::support::World;
 
@@ -36,7 +36,8 @@ impl Server {
             .command(&[&["serve"], listen, flags].concat())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .bounded_spawn()
+            // It serves a whole test, or a table of them.
+            .bounded_spawn_within(10 * limit())
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Json, Running, json};
+use ringfence_testing::{BoundedCommand as _, Json, Running, json, limit};
 
 use crate::support::World;
 
@@ -46,7 +46,8 @@ impl Client {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .bounded_spawn()
+            // It serves a whole test, or a table of them.
+            .bounded_spawn_within(10 * limit())
             .unwrap();
         let stdout = BufReader::new(server.stdout.take().unwrap());
         let (tell, lines) = channel();
