@@ -378,10 +378,10 @@ mod tests {
         std::fs::create_dir_all(data.path().join("session-owners.next/x")).unwrap();
         let store = Store::open(data.path()).unwrap();
         assert_eq!(of(&store, &a.owner), both);
-        assert_eq!(of(&store, "other"), [other.id.clone()]);
+        assert_eq!(of(&store, "other"), std::slice::from_ref(&other.id));
         store.retire(&a.id).unwrap();
         store.remove(&a.id, &a.owner).unwrap();
-        assert_eq!(of(&store, &a.owner), [b.id.clone()]);
+        assert_eq!(of(&store, &a.owner), std::slice::from_ref(&b.id));
         // Killed while it removed a session: the sweep finishes.
         store.retire(&other.id).unwrap();
         store.sweep();
