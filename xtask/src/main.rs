@@ -14,7 +14,7 @@
 //!
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows
-//! cargo xtask vm --scenario nouserns     one of default, nouserns, nolandlock, nothing
+//! cargo xtask vm --scenario nouserns     one of default, noipv6, nouserns, nolandlock, nothing
 //! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
 //!
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order

@@ -22,7 +22,7 @@ pub(crate) struct VmArgs {
     /// The kernel series to boot, as Debian packages it for clouds
     #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned(), "6.12".to_owned()])]
     kernel: Vec<String>,
-    /// Only this scenario: default, nouserns, nolandlock, nothing; only when named, because they take long: escapes, cost
+    /// Only this scenario: default, noipv6, nouserns, nolandlock, nothing; only when named, because they take long: escapes, cost
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Of the scenario `escapes`, only attacks whose name contains this

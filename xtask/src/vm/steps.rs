@@ -374,8 +374,9 @@ const ORDINARY: Scenario = Scenario {
 };
 
 /// Every scenario.
-pub(crate) const SCENARIOS: [Scenario; 6] = [
+pub(crate) const SCENARIOS: [Scenario; 7] = [
     ORDINARY,
+    Scenario { name: "noipv6", kernel_line: "ipv6.disable=1", steps: NO_IPV6, ..ORDINARY },
     Scenario {
         name: "nouserns",
         user_namespaces: UserNamespaces::UsedUp,
@@ -655,6 +656,25 @@ const NOTHING: &[Step] = &[
         User,
         "ringfence run --json --fallback warn -- true",
         &[Code(0), Json("/enforcement/tier", "none"), Json("/enforcement/filesystem", "none")],
+    ),
+];
+
+/// A kernel without IPv6: the routes and listeners of IPv4 alone.
+const NO_IPV6: &[Step] = &[
+    step("doctor", User, DOCTOR, &[Code(0), Json("/tier", NAMESPACES)]),
+    step("reach", Root, REACH, REACHED),
+    step("reach", User, REACH, REACHED),
+    step(
+        "no network",
+        User,
+        python_run!(
+            "",
+            "
+attempt(\"name\", lambda: socket.create_connection((\"host.test\", 443), 20))
+attempt(\"v6\", lambda: socket.socket(socket.AF_INET6))
+"
+        ),
+        &[Code(0), StdoutHas("v6 EAFNOSUPPORT"), JsonHas("/denials", "lookup(host.test)")],
     ),
 ];
 
