@@ -514,16 +514,10 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     })
 }
 
-/// Processes and threads of an agent: a language server, a build and a browser at once.
-const AGENT_PIDS: Count = Count::of(4096);
-
-/// R4.1: ten minutes for a command, no timeout at a terminal.
+/// R4.1: the preset's limits, without a timeout at a terminal.
 fn preset_limits(preset: CommandPreset, around: &Surroundings) -> Limits {
-    let mut limits = Limits::for_commands(around.memory_total_bytes);
-    if preset == CommandPreset::Agent {
-        limits.pids = Some(AGENT_PIDS);
-    }
-    if around.terminal || preset == CommandPreset::Agent {
+    let mut limits = Limits::for_preset(preset, around.memory_total_bytes);
+    if around.terminal {
         limits.timeout = None;
     }
     limits
