@@ -336,8 +336,14 @@ impl Sources {
     /// Returns the source of each key's value.
     fn origins(&self) -> BTreeMap<Key, Origin> {
         let preset = Key::ALL.iter().map(|key| (*key, Origin::Preset));
+        // Values that these files add; limits are compared by `limits`, the rest by `decide`.
+        let added = [Key::Hide, Key::NetDeny, Key::NetLimit, Key::Redact, Key::Ro];
+        let others = self.workspace.iter().chain(&self.ceilings).flat_map(|layer| {
+            let set = added.into_iter().filter(|key| layer.get(*key).is_some());
+            set.map(|key| (key, layer.origin.clone()))
+        });
         let chosen = self.chosen.values.iter().map(|(key, (_, origin))| (*key, origin.clone()));
-        preset.chain(chosen).collect()
+        preset.chain(others).chain(chosen).collect()
     }
 
     /// Applies the chosen values to a preset's limits, never above the ceilings, lowered by the workspace.
