@@ -10,6 +10,7 @@
 //! | `picture` | Scales images down for a model. |
 //! | `picture_cost` | Computes the cost of decoding an image from its header. |
 //! | `progress` | Progress notifications. |
+//! | `raster` | Decodes, scales and encodes PNG and JPEG. |
 //! | `resources` | Output and files that do not fit in a result, as resources. |
 //! | `runs` | Runs as tool calls, and their results. |
 //! | `stdio` | Server over standard input and output. |
