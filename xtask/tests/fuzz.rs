@@ -33,13 +33,23 @@ fn a_few_hundred_hostile_requests_keep_nobody_from_being_served() {
     fuzz_outside("http");
 }
 
+#[test]
+fn a_few_hostile_frames_leave_the_broker_serving() {
+    let report = fuzz("broker");
+    assert!(report["programs"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
 fn fuzz_outside(target: &str) {
-    let report = built::report(
+    let report = fuzz(target);
+    assert!(report["checks"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
+fn fuzz(target: &str) -> Json {
+    built::report(
         Command::new(env!("CARGO_BIN_EXE_xtask"))
             .args(["fuzz", target, "--seconds", "3", "--json", "--binary"])
             .arg(built::ringfence()),
-    );
-    assert!(report["checks"].as_u64().is_some_and(|n| n > 0), "{report}");
+    )
 }
 
 #[test]

@@ -371,11 +371,19 @@ impl EngineState {
                     took: began.elapsed(),
                     watch,
                 },
+                // Written out: a new field is decided about here.
                 FinishedCall {
+                    at_ms: seen.at_ms,
+                    client: seen.client,
+                    session: seen.session,
+                    tool: seen.tool,
                     status: ran.outcome.status,
+                    duration_ms: seen.duration_ms,
+                    code_sha256: seen.code_sha256,
+                    bytes_read: seen.bytes_read,
                     n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
                     n_misplaced_secrets: misplaced_secrets(&ran.outcome),
-                    ..seen
+                    traversal: seen.traversal,
                 },
             );
         });

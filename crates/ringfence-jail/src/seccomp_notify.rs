@@ -1,5 +1,6 @@
 //! Answers the filter's notifications: refuses and records, or performs a connect for the run. Never lets the kernel
-//! continue a call after reading its arguments: the run could change them in between.
+//! continue a call after reading its arguments: the run could change them in between. One exception: the first `execve` of
+//! a one-shot Python program, which Ringfence's own code makes.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -380,7 +380,7 @@ names! {
     Sockets, "sockets", "Making sockets.";
     SourceEncoding, "source_encoding", "Screening refuses a coding comment that names anything but UTF-8.";
     SourceNotUtf8, "source_not_utf8", "Screening refuses bytes that are not UTF-8.";
-    SourceTooLarge, "source_too_large", "Screening refuses more than 1 MiB of source, in `standard` and `strict` more than 50 KB.";
+    SourceTooLarge, "source_too_large", "Screening refuses more than 1 MiB of source, in `standard` and `strict` more than 50 KiB.";
     SpecialMethodNotAllowed, "special_method_not_allowed", "Screening refuses a special method that classes and copies are made through: `__init_subclass__`, `__reduce__`.";
     StarImport, "star_import", "Screening refuses `from x import *` where that brings more than the module's own functions.";
     SyntaxError, "syntax_error", "Screening refuses a text that is not Python.";

@@ -3,6 +3,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `by_text` | conversions of types with a written form |
 //! | `code` | error codes and denial rules |
 //! | `connection` | connections of a run |
 //! | `enforcement` | the layers that were active in a run |
@@ -16,6 +17,7 @@
 //! | `outcome` | the result of one run |
 //! | `policy` | presets and the policy of a run |
 //! | `problem` | errors: kind, exit code, cause, hint |
+//! | `publish` | ports of a run that the host may connect to |
 //! | `quantity` | sizes, time spans and counts with units |
 //! | `risk` | potential harm of a call |
 //! | `secret` | credentials that a run uses without having them |

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteSize, CodePreset, Count, Span};
+use crate::{ByteSize, CodePreset, CommandPreset, Count, Span};
+
+/// Processes and threads of an agent: a language server, a build and a browser at once.
+const AGENT_PIDS: Count = Count::of(4096);
 
 /// Limits of one run, all decided before it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +58,15 @@ impl Limits {
             fds: Some(Count::of(4096)),
             disk: Some(ByteSize::mib(20 << 10)),
             output: ByteSize::mib(10),
+        }
+    }
+
+    /// Limits of a command run under a preset. An agent has no deadline: a person ends it.
+    pub fn for_preset(preset: CommandPreset, memory_total_bytes: u64) -> Self {
+        let limits = Self::for_commands(memory_total_bytes);
+        match preset {
+            CommandPreset::Agent => Self { timeout: None, pids: Some(AGENT_PIDS), ..limits },
+            CommandPreset::Workspace | CommandPreset::Readonly | CommandPreset::Minimal => limits,
         }
     }
 

@@ -354,7 +354,7 @@ impl Policy {
     pub fn of_preset(preset: CommandPreset, memory_total_bytes: u64) -> Self {
         Self {
             preset,
-            limits: Limits::for_commands(memory_total_bytes),
+            limits: Limits::for_preset(preset, memory_total_bytes),
             rw: Vec::new(),
             ro: Vec::new(),
             hide: Vec::new(),
@@ -381,6 +381,14 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_has_no_deadline_and_room_for_its_processes() {
+        let agent = Policy::of_preset(CommandPreset::Agent, 64 << 30).limits;
+        assert_eq!((agent.timeout, agent.pids), (None, Some(crate::Count::of(4096))));
+        let command = Policy::of_preset(CommandPreset::Workspace, 64 << 30).limits;
+        assert_eq!(command, Limits::for_commands(64 << 30));
+    }
 
     #[test]
     fn an_env_grant_is_a_name_or_a_name_with_a_value() {

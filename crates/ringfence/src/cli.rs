@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Run many programs through warm workers: JSON lines in, JSON lines out
     Batch(BatchArgs),
-    /// Start interactive Python behind the fence; a cell that fails is undone
+    /// Start interactive Python behind the fence; a cell that loops, crashes or runs out of memory is undone
     Repl(ReplArgs),
     /// Run a coding agent behind the fence: claude, codex, gemini, opencode, aider
     Agent(AgentArgs),

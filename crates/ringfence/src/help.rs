@@ -218,11 +218,23 @@ pub(crate) fn command() -> Command {
         all = all.mut_subcommand(name, |command| policy_flags(command, *runs));
     }
     all.mut_subcommand("repl", |command| command.mut_arg("code_processes", |arg| arg.hide(true)))
+        .mut_subcommand("mcp", agents_timeout)
+        .mut_subcommand("serve", agents_timeout)
         .mut_subcommand("agent", |command| {
             command
                 .mut_arg("preset", |arg| arg.hide(true))
                 .mut_arg("timeout", |arg| arg.help("Wall clock, such as 30s [default: none]"))
         })
+}
+
+/// Names the default timeout of an agent's commands.
+fn agents_timeout(command: Command) -> Command {
+    let of_code = DEFAULTS.iter().find(|(flag, ..)| *flag == "timeout").map_or("", |row| row.2);
+    let help = format!(
+        "Wall clock, such as 30s [default: {}; Python {of_code}]",
+        crate::commands::COMMAND_TIMEOUT
+    );
+    command.mut_arg("timeout", |arg| arg.help(help))
 }
 
 /// Lists the flags of a command itself in front of those that several share.

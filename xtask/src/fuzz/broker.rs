@@ -55,7 +55,7 @@ pub(super) fn fuzz(args: &FuzzArgs, seed: u64) -> Result<Verdict, CannotTry> {
     if args.json {
         println!(
             "{}",
-            json!({"seed": seed, "programs": n_programs, "frames": n_frames, "memory_kib_max": memory_kib, "failure": failure})
+            json!({"ok": failure.is_none(), "seed": seed, "programs": n_programs, "frames": n_frames, "memory_kib_max": memory_kib, "failure": failure})
         );
     } else {
         println!("{n_programs} programs with {n_frames} frames, {memory_kib} KiB at most");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::messages::{Known, about, replace};
+use super::messages::{Known, about, know_every_tool, replace};
 use super::outside::{Answers, Place, Server};
 use super::requests::{self, TOKEN};
 use super::watched::Watched;
@@ -79,6 +79,9 @@ impl Server for Http {
     }
 
     fn begin(&mut self, _random: &mut Random) -> Result<(), String> {
+        let honest = self.honest.clone();
+        let document = self.exchange("GET", "/api/v1/openapi.json", &honest, "", "")?;
+        requests::know_every_route(&body(&document).unwrap_or_default())?;
         self.honest()
     }
 
@@ -122,9 +125,7 @@ impl Server for Http {
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params});
         let headers = "Accept: application/json, text/event-stream\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n";
         let listed = self.ask("/mcp", headers, &list)?;
-        if listed["result"]["tools"].as_array().is_none_or(Vec::is_empty) {
-            return Err(format!("tools/list was answered with {listed}"));
-        }
+        know_every_tool(&listed)?;
         while !self.open.is_empty() {
             self.open[0].look(GLANCE);
             self.close(0)?;

@@ -97,9 +97,7 @@ impl Server for Mcp {
         // Mutated lines may lack their end.
         self.write(b"\n")?;
         let listed = self.ask("tools/list", &json!({}))?;
-        if listed["result"]["tools"].as_array().is_none_or(Vec::is_empty) {
-            return Err(format!("tools/list was answered with {listed}"));
-        }
+        messages::know_every_tool(&listed)?;
         let mut call = json!({"name": "execute_code", "arguments": {"code": "print(1)"}});
         loop {
             let answer = self.ask("tools/call", &call)?;

@@ -54,8 +54,11 @@ const TOOLS: &[&str] = &[
     "wait",
     "read_file",
     "write_file",
+    "edit_file",
     "list_dir",
     "grep",
+    "search",
+    "index",
     "session",
     "no_such_tool",
 ];
@@ -298,17 +301,35 @@ fn right(random: &mut Random) -> Value {
     message
 }
 
+/// Fails if the server lists a tool that no message calls.
+pub(super) fn know_every_tool(listed: &Value) -> Result<(), String> {
+    let tools = listed["result"]["tools"].as_array().filter(|tools| !tools.is_empty());
+    let tools = tools.ok_or_else(|| format!("tools/list was answered with {listed}"))?;
+    let mut names = tools.iter().filter_map(|tool| tool["name"].as_str());
+    match names.find(|name| !TOOLS.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!("no message calls the tool `{name}`: add it to TOOLS")),
+    }
+}
+
 fn call(random: &mut Random) -> Value {
     let tool = random.one_of(TOOLS);
     let mut arguments = match tool {
         "execute_code" => json!({"code": random.one_of(PROGRAMS), "timeout_s": 0.3}),
         "run_command" => json!({"command": random.one_of(COMMANDS), "timeout_s": 0.3}),
         "wait" => json!({"run_id": RUN}),
-        "read_file" | "list_dir" => json!({"session": SESSION, "path": random.one_of(PATHS)}),
+        "read_file" | "list_dir" | "index" => {
+            json!({"session": SESSION, "path": random.one_of(PATHS)})
+        }
         "write_file" => {
             json!({"session": SESSION, "path": random.one_of(PATHS), "content": "y\nz\n"})
         }
+        "edit_file" => {
+            let edits = json!([{"old": "y", "new": "yy", "all": random.once_in(2)}]);
+            json!({"session": SESSION, "path": random.one_of(PATHS), "edits": edits})
+        }
         "grep" => json!({"session": SESSION, "pattern": random.one_of(PATTERNS)}),
+        "search" => json!({"session": SESSION, "query": random.one_of(PATTERNS)}),
         "session" => {
             let action = random.one_of(&["create", "info", "fork", "rollback", "close", "create"]);
             json!({"action": action, "session": SESSION})

@@ -52,6 +52,10 @@ const TARGETS: &[(&str, &str)] = &[
     ("DELETE", "/api/v1/sessions/@session@/files/d?recursive=true"),
     ("GET", "/api/v1/sessions/@session@/grep?pattern=y&context=2&limit=5"),
     ("GET", "/api/v1/sessions/@session@/grep?pattern=%28a*%29*b&glob=**%2f*&ignore_case=true"),
+    ("PATCH", "/api/v1/sessions/@session@/files/a.txt"),
+    ("GET", "/api/v1/sessions/@session@/search?query=y&limit=3"),
+    ("POST", "/api/v1/sessions/@session@/index"),
+    ("GET", "/api/v1/sessions/@session@/chunks?path=a.txt&lines=2&overlap=10"),
     ("GET", "/api/v1/sessions/@session@/audit"),
     ("GET", "/api/v1/audit?limit=3&status=ok&since_ms=0"),
     ("GET", "/api/v1/policy"),
@@ -259,11 +263,42 @@ fn one(random: &mut Random) -> Vec<u8> {
     [head.as_bytes(), b"\r\n", &body].concat()
 }
 
+/// Fails if the service describes a route that no request is for.
+pub(super) fn know_every_route(document: &Value) -> Result<(), String> {
+    let paths = document["paths"].as_object().ok_or("the service describes no routes")?;
+    for (path, operations) in paths {
+        for method in operations.as_object().into_iter().flat_map(|of| of.keys()) {
+            let method = method.to_ascii_uppercase();
+            if !TARGETS.iter().any(|(known, target)| *known == method && fits(target, path)) {
+                return Err(format!("no request is for {method} {path}: add it to TARGETS"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for a target of the route `path`, whose last `{path}` stands for several segments.
+fn fits(target: &str, path: &str) -> bool {
+    let target = target.split('?').next().unwrap_or_default();
+    let mut target = target.split('/');
+    for part in path.split('/') {
+        match (part, target.next()) {
+            ("{path}", Some(_)) => return true,
+            (part, Some(found)) if part.starts_with('{') || part == found => {}
+            _ => return false,
+        }
+    }
+    target.next().is_none()
+}
+
 fn body(target: &str, random: &mut Random) -> Vec<u8> {
     let mut asked = match target {
         "/mcp" => return messages::one(random),
         "/api/v1/runs" => run(random),
         "/api/v1/sessions" => json!({"read_only": random.once_in(2)}),
+        _ if target.contains("/files/") && random.once_in(4) => {
+            json!({"edits": [{"old": "y", "new": "z", "all": random.once_in(2)}]})
+        }
         _ if target.contains("/files/") => return b"y\n".repeat(random.below(2000)),
         _ if random.once_in(10) => json!({}),
         _ => return Vec::new(),

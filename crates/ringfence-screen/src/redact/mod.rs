@@ -5,6 +5,20 @@
 //! Time is linear in the text for any text. Never reports a secret, not even in part: a [`Hit`] is a rule and a count.
 //!
 //! Judges text by its look: a secret that looks like a word passes, and a random string after `token=` does not.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `address` | passwords in addresses |
+//! | `assignment` | values of telling names |
+//! | `block` | private keys in armour |
+//! | `chars` | classes of characters and the ends of their runs |
+//! | `command_line` | passwords among the arguments of commands |
+//! | `header` | credentials in headers |
+//! | `login` | passwords in a `.netrc` |
+//! | `providers` | tokens of providers |
+//! | `random` | strings made by a generator |
+//! | `rules` | the rules as data |
+//! | `stream` | a stream as it is written |
 
 mod address;
 mod assignment;

@@ -51,7 +51,7 @@ macro_rules! rules {
 }
 
 rules! {
-    SOURCE_TOO_LARGE = SourceTooLarge, Medium, Open, "more than 1 MiB of source, in `standard` and `strict` more than 50 KB";
+    SOURCE_TOO_LARGE = SourceTooLarge, Medium, Open, "more than 1 MiB of source, in `standard` and `strict` more than 50 KiB";
     SOURCE_NOT_UTF8 = SourceNotUtf8, Medium, Open, "bytes that are not UTF-8";
     NULL_BYTE = NullByte, High, Open, "a null byte";
     SOURCE_ENCODING = SourceEncoding, High, Open, "a coding comment that names anything but UTF-8";

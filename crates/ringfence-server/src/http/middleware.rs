@@ -20,7 +20,7 @@ use super::{AppState, body, cors};
 
 /// Maximum number of concurrent requests per client. More would only wait for admission by the engine, each with its
 /// body in memory.
-const AT_ONCE: usize = 64;
+const REQUESTS_PER_CLIENT_MAX: usize = 64;
 
 /// Passes a request on, or answers why it is rejected.
 pub(super) async fn middleware(
@@ -137,19 +137,22 @@ impl RequestSlots {
         let places = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             let places = clients.entry(Arc::clone(client));
-            Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+            Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_PER_CLIENT_MAX))))
         };
         places.try_acquire_owned().map_err(|_| {
-            Problem::refused(Code::TooManyRequests, format!("{AT_ONCE} requests of yours are here"))
-                .hint("wait for one of them")
-                .retry_after_ms(1_000)
-                .into()
+            Problem::refused(
+                Code::TooManyRequests,
+                format!("{REQUESTS_PER_CLIENT_MAX} requests of yours are here"),
+            )
+            .hint("wait for one of them")
+            .retry_after_ms(1_000)
+            .into()
         })
     }
 
     /// Number of requests in progress, of all clients.
     pub(super) fn n_taken(&self) -> usize {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        clients.values().map(|places| AT_ONCE - places.available_permits()).sum()
+        clients.values().map(|places| REQUESTS_PER_CLIENT_MAX - places.available_permits()).sum()
     }
 }

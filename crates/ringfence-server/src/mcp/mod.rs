@@ -10,6 +10,7 @@
 //! | `picture` | Scales images down for a model. |
 //! | `picture_cost` | Computes the cost of decoding an image from its header. |
 //! | `progress` | Progress notifications. |
+//! | `raster` | Decodes, scales and encodes PNG and JPEG. |
 //! | `resources` | Output and files that do not fit in a result, as resources. |
 //! | `runs` | Runs as tool calls, and their results. |
 //! | `stdio` | Server over standard input and output. |
@@ -62,7 +63,7 @@ on time, memory, processes and disk. Use it for every program you write or do no
 - run_command: a shell command with the host's tools (git, compilers, test runners).
 - session: make one (action `create`) to keep Python variables and files between calls; pass its id as `session`. Without \
 one every call starts from nothing.
-- read_file, write_file, edit_file, list_dir, grep, search: files of a session, below /workspace. In code, `import code_api` does the same and more in one call: help(code_api).
+- read_file, write_file, edit_file, list_dir, grep, search, index: files of a session, below /workspace. In code, `import code_api` does the same and more in one call: help(code_api).
 - wait: a run that takes longer than 2.5 seconds answers `status: running` with a `run_id`; ask for the rest with it.
 
 Every result has `status`: `ok`; `error` (the program failed: read stderr and exception); `blocked` (refused before it ran: \

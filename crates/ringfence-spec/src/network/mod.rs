@@ -1,5 +1,16 @@
 //! Network policy: which host names and addresses a run may reach, on which ports. Pure: resolves no name and opens no
 //! socket. Every way out of a run asks [`NetworkRules::decide`], and [`Grant::may_dial`] for each resolved address.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `address` | address classes that are not public, and address ranges |
+//! | `bundles` | named lists of hosts for common tools |
+//! | `host` | canonical host names and addresses |
+//! | `limit` | limits of bytes, connections and requests |
+//! | `request` | rules about single HTTP requests |
+//! | `rule` | one rule, and the smallest rule that allows a refused connection |
+//! | `shared_hosting` | domains below which anybody can register a name |
+//! | `upstream` | the operator's own proxy |
 
 use std::collections::BTreeSet;
 use std::fmt;

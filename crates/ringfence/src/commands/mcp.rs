@@ -18,7 +18,7 @@ use crate::settings::{
 };
 
 /// Default timeout of an agent's command (R4.1).
-const COMMAND_TIMEOUT: Span = Span::secs(300);
+pub(crate) const COMMAND_TIMEOUT: Span = Span::secs(300);
 
 /// Time to deliver remaining notifications: the parent process waits for our exit.
 const LAST_WORDS: Duration = Duration::from_millis(400);

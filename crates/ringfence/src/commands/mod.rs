@@ -29,6 +29,8 @@ use std::process::ExitCode;
 use crate::cli::Command;
 use ringfence_engine::Prefork;
 
+pub(crate) use mcp::COMMAND_TIMEOUT;
+
 /// Forks a run's child before the command line is parsed, if it is a run. Dropping the value ends the child.
 pub(crate) fn prefork(first_argument: Option<&OsStr>) -> Option<Prefork> {
     match first_argument?.to_str()? {

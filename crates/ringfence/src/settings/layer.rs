@@ -256,19 +256,23 @@ impl Layer {
     /// Parses a settings file; `None` if it does not exist. Paths in it must be absolute.
     pub(super) fn from_file(path: &Path, origin: Origin) -> Result<Option<Self>, Problem> {
         let Some(mut table) = read_table(path)? else { return Ok(None) };
-        if origin != Origin::Ceiling {
-            // Settings of the service, read by `serve.rs`.
+        // Not settings of a single run: read by `rules.rs`, `serve.rs`, `search.rs` and `notify.rs`.
+        table.remove(super::rules::TABLE);
+        let others = [super::search::TABLE, super::notify::TABLE, super::notify::OLD_TABLE];
+        if origin == Origin::Ceiling {
+            if let Some(other) = others.into_iter().find(|other| table.contains_key(*other)) {
+                return Err(Problem::usage(
+                    Code::KeyNotAllowedHere,
+                    format!(
+                        "`[{other}]` cannot be set there: {origin} sets ceilings; this table is not one"
+                    ),
+                ));
+            }
+        } else {
             super::serve::take_table(&mut table);
-        }
-        // Not settings of a single run either: read by `rules.rs` and `notify.rs`.
-        let others = [
-            super::rules::TABLE,
-            super::search::TABLE,
-            super::notify::TABLE,
-            super::notify::OLD_TABLE,
-        ];
-        for other in others {
-            table.remove(other);
+            for other in others {
+                table.remove(other);
+            }
         }
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());

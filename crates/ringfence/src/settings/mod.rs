@@ -336,8 +336,14 @@ impl Sources {
     /// Returns the source of each key's value.
     fn origins(&self) -> BTreeMap<Key, Origin> {
         let preset = Key::ALL.iter().map(|key| (*key, Origin::Preset));
+        // Values that these files add; limits are compared by `limits`, the rest by `decide`.
+        let added = [Key::Hide, Key::NetDeny, Key::NetLimit, Key::Redact, Key::Ro];
+        let others = self.workspace.iter().chain(&self.ceilings).flat_map(|layer| {
+            let set = added.into_iter().filter(|key| layer.get(*key).is_some());
+            set.map(|key| (key, layer.origin.clone()))
+        });
         let chosen = self.chosen.values.iter().map(|(key, (_, origin))| (*key, origin.clone()));
-        preset.chain(chosen).collect()
+        preset.chain(others).chain(chosen).collect()
     }
 
     /// Applies the chosen values to a preset's limits, never above the ceilings, lowered by the workspace.
@@ -514,16 +520,10 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     })
 }
 
-/// Processes and threads of an agent: a language server, a build and a browser at once.
-const AGENT_PIDS: Count = Count::of(4096);
-
-/// R4.1: ten minutes for a command, no timeout at a terminal.
+/// R4.1: the preset's limits, without a timeout at a terminal.
 fn preset_limits(preset: CommandPreset, around: &Surroundings) -> Limits {
-    let mut limits = Limits::for_commands(around.memory_total_bytes);
-    if preset == CommandPreset::Agent {
-        limits.pids = Some(AGENT_PIDS);
-    }
-    if around.terminal || preset == CommandPreset::Agent {
+    let mut limits = Limits::for_preset(preset, around.memory_total_bytes);
+    if around.terminal {
         limits.timeout = None;
     }
     limits

@@ -202,6 +202,31 @@ fn a_workspace_can_deny_hosts_in_either_spelling() {
 }
 
 #[test]
+fn what_a_workspace_or_a_ceiling_adds_is_shown_as_theirs() {
+    let keys = [Key::Hide, Key::NetDeny, Key::NetLimit];
+    let text = |hide: &str| {
+        format!("hide = [\"{hide}\"]\nnet_deny = [\"a.example.org\"]\nnet_limit = [\"bytes=1M\"]")
+    };
+    let by_workspace = world().workspace(&text("x"));
+    let by_ceiling = world().workspace(&text("x")).ceilings(&text("/srv/x"));
+    for (world, origin) in [(by_workspace, Origin::Workspace), (by_ceiling, Origin::Ceiling)] {
+        let effective = world.effective(&PolicyFlags::default()).unwrap();
+        for key in keys {
+            assert_eq!(effective.origins[&key], origin, "{}", key.name());
+        }
+    }
+}
+
+#[test]
+fn a_table_that_is_no_ceiling_is_refused_among_them() {
+    for table in ["search", "notify", "tell", "serve"] {
+        let problem = world().ceilings(&format!("[{table}]")).error(&PolicyFlags::default());
+        assert_eq!(problem.kind.exit_code(), 2, "{table}: {problem:?}");
+        assert!(problem.message.contains(table), "{problem:?}");
+    }
+}
+
+#[test]
 fn a_workspace_file_that_is_a_link_or_a_directory_is_not_read() {
     let w = world();
     std::fs::create_dir(w.dir.path().join("work/ringfence.toml")).unwrap();

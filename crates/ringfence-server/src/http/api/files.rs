@@ -118,6 +118,7 @@ pub(super) struct SearchQuery {
     /// Lines after each match, up to 30 [default: `context`].
     after: Option<usize>,
     /// Maximum number of matches, or of files, up to 200 [default: 20].
+    #[param(minimum = 1)]
     limit: Option<usize>,
 }
 
@@ -244,6 +245,8 @@ pub(super) async fn grep(
     Path(id): Path<SessionId>,
     Query(search): Query<SearchQuery>,
 ) -> Result<Response, Fault> {
+    // Refuses 0; larger ones are cut to the bounds of a search.
+    page::limit(search.limit, 1, usize::MAX)?;
     let (path, query) = search.into_query();
     let found = app.engine.file_grep(may.name(), &id, path.into(), query).await?;
     Ok(Json(found).into_response())

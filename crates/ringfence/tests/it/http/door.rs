@@ -142,35 +142,52 @@ fn runs_end_with_their_token(ended: impl Fn(&World)) {
 #[test]
 fn a_token_is_good_for_its_scopes() {
     let world = World::new();
-    let routes = [
-        ("POST", "/api/v1/runs", "run"),
-        ("GET", "/api/v1/runs", "run"),
-        ("GET", "/api/v1/runs/x", "run"),
-        ("DELETE", "/api/v1/runs/x", "run"),
-        ("GET", "/api/v1/sessions", "sessions"),
-        ("POST", "/api/v1/sessions", "sessions"),
-        ("GET", "/api/v1/sessions/x", "sessions"),
-        ("DELETE", "/api/v1/sessions/x", "sessions"),
-        ("POST", "/api/v1/sessions/x/fork", "sessions"),
-        ("GET", "/api/v1/sessions/x/files", "files"),
-        ("GET", "/api/v1/sessions/x/files/a", "files"),
-        ("GET", "/api/v1/sessions/x/grep?pattern=a", "files"),
-        ("PUT", "/api/v1/sessions/x/files/a", "files"),
-        ("DELETE", "/api/v1/sessions/x/files/a", "files"),
-        ("GET", "/api/v1/audit", "audit"),
-        ("GET", "/api/v1/sessions/x/audit", "audit"),
-        ("GET", "/api/v1/policy", "admin"),
-        ("GET", "/api/v1/doctor", "admin"),
-        ("GET", "/metrics", "admin"),
+    // Every route of the document; "any" is open to every token.
+    let rows = [
+        ("/api/v1/runs", "GET POST", "run"),
+        ("/api/v1/runs/{id}", "DELETE GET", "run"),
+        ("/api/v1/runs/{id}/events", "GET", "run"),
+        ("/api/v1/runs/{id}/artifacts", "GET", "run"),
+        ("/api/v1/runs/{id}/artifacts/{path}", "GET", "run"),
+        ("/api/v1/events", "GET", "run"),
+        ("/api/v1/sessions", "GET POST", "sessions"),
+        ("/api/v1/sessions/{id}", "DELETE GET", "sessions"),
+        ("/api/v1/sessions/{id}/fork", "POST", "sessions"),
+        ("/api/v1/sessions/{id}/checkpoints", "GET", "sessions"),
+        ("/api/v1/sessions/{id}/rollback", "POST", "sessions"),
+        ("/api/v1/sessions/{id}/files", "GET", "files"),
+        ("/api/v1/sessions/{id}/files/{path}", "DELETE GET PATCH PUT", "files"),
+        ("/api/v1/sessions/{id}/grep", "GET", "files"),
+        ("/api/v1/sessions/{id}/search", "GET", "files"),
+        ("/api/v1/sessions/{id}/index", "POST", "files"),
+        ("/api/v1/sessions/{id}/chunks", "GET", "files"),
+        ("/api/v1/sessions/{id}/audit", "GET", "audit"),
+        ("/api/v1/audit", "GET", "audit"),
+        ("/api/v1/policy", "GET", "admin"),
+        ("/api/v1/doctor", "GET", "admin"),
+        ("/api/v1/openapi.json", "GET", "any"),
     ];
     let scopes = ["run", "files", "sessions", "audit", "admin"];
     let tokens: Vec<String> = scopes.iter().map(|scope| token(&world, scope, &[scope])).collect();
     let server = Server::new(&world);
+    let document = server.client().token(&tokens[0]).get("/api/v1/openapi.json").json();
+    let mut routes = vec![("GET".to_owned(), "/metrics".to_owned(), "admin")];
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let mut methods: Vec<String> =
+            operations.as_object().unwrap().keys().map(|m| m.to_ascii_uppercase()).collect();
+        methods.sort();
+        let row = rows.iter().find(|(known, ..)| *known == path);
+        let (_, known, needed) = row.unwrap_or_else(|| panic!("{path} has no scope here"));
+        assert_eq!(methods.join(" "), *known, "{path}");
+        let path = path.replace("{id}", "x").replace("{path}", "a");
+        routes.extend(methods.into_iter().map(|method| (method, path.clone(), *needed)));
+    }
     for (scope, token) in scopes.iter().zip(&tokens) {
-        for (method, path, needed) in routes {
+        for (method, path, needed) in &routes {
             let answer = server.client().token(token).send(method, path, &[], b"");
             let refused = answer.status == 403;
-            assert_eq!(refused, needed != *scope, "{scope}: {method} {path} {}", answer.text());
+            let allowed = [*scope, "any"].contains(needed);
+            assert_eq!(refused, !allowed, "{scope}: {method} {path} {}", answer.text());
             if refused {
                 assert_eq!(answer.code(), "scope_missing");
             }

@@ -138,7 +138,13 @@ fn parts_and_tags_of_a_file() {
     for n in 0..5 {
         client.put(&format!("{session}/files/d/{n}"), b"");
     }
-    for list in ["files/d?limit=0", "search?query=x&limit=0", "chunks?path=d/0&limit=0"] {
+    let lists = [
+        "files/d?limit=0",
+        "grep?pattern=x&limit=0",
+        "search?query=x&limit=0",
+        "chunks?path=d/0&limit=0",
+    ];
+    for list in lists {
         let none = client.get(&format!("{session}/{list}"));
         assert_eq!((none.status, none.code().as_str()), (400, "bad_arguments"), "{list}");
     }

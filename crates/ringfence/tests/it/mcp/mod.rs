@@ -75,7 +75,7 @@ fn a_stateless_client_needs_no_hello() {
 fn the_list_of_tools_is_small_strict_and_always_the_same() {
     let world = World::new();
     let mut client = Client::silent(&world, &[]);
-    client.hello("2025-11-25");
+    let hello = client.hello("2025-11-25");
     let list = client.request("tools/list", &json!({}))["result"]["tools"].clone();
     assert_eq!(list, client.request("tools/list", &json!({}))["result"]["tools"]);
     let names: Vec<_> =
@@ -96,6 +96,21 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
             "session"
         ]
     );
+    // Each has an implementation, and is named where tools are listed.
+    let manifest = Json::parse(include_str!("../../../../../dist/mcpb/manifest.json"));
+    let in_manifest = manifest["tools"].as_array().unwrap();
+    let in_manifest: Vec<_> = in_manifest.iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(in_manifest, names, "dist/mcpb/manifest.json");
+    let tour = include_str!("../../../../../docs/tour.md");
+    let instructions = hello["result"]["instructions"].as_str().unwrap();
+    for name in &names {
+        let called = client.request("tools/call", &json!({"name": name, "arguments": {}}));
+        assert!(!called.to_string().contains("there is no tool"), "{name}: {called}");
+        assert!(tour.contains(&format!("`{name}`")), "docs/tour.md does not name `{name}`");
+        assert!(instructions.contains(name), "the instructions do not name `{name}`");
+    }
+    let none = client.request("tools/call", &json!({"name": "none", "arguments": {}}));
+    assert!(none.to_string().contains("there is no tool"), "{none}");
     // 2,200 tokens: this text has 4.08 characters a token by o200k_base.
     let n_bytes = list.to_string().len();
     assert!(n_bytes <= 2200 * 408 / 100, "{n_bytes}");
