@@ -23,7 +23,7 @@ use crate::plan::{
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
 };
-use crate::view::{Parts, View, WORKSPACE};
+use crate::view::{Parts, ProtectedGrant, View, WORKSPACE};
 
 /// Bytes a run's private directories may hold when neither disk nor memory is limited.
 const SCRATCH_BYTES_MAX: u64 = 2 << 30;
@@ -278,6 +278,21 @@ fn namespaces(
             gaps.push(format!("`{}/.git` is not followed: {why}", root.root.path.display()));
         }
         gaps.extend(root.git.gaps.iter().cloned());
+    }
+    for (found, effect) in crate::view::grants(request) {
+        let shown = found.path.display();
+        match effect {
+            Some(ProtectedGrant::Refused) => {
+                let message = format!("`{shown}` cannot be made writable");
+                return Err(Problem::refused(Code::ProtectedPath, message)
+                    .cause("the host's git executes what it finds there")
+                    .hint("make such changes outside the fence"));
+            }
+            Some(ProtectedGrant::Given) => gaps.push(format!(
+                "`{shown}` is a protected name and writable by a grant: programs of the host obey what the run leaves there"
+            )),
+            None => {}
+        }
     }
 
     let landlock = (facts.landlock_abi > 0).then(|| namespace_rules(facts.landlock_abi, &view));

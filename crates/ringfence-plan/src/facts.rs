@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -209,6 +209,19 @@ pub struct WritableRoot {
     pub secrets: Vec<PathBuf>,
     /// Git's executable surface.
     pub git: GitFacts,
+}
+
+impl WritableRoot {
+    /// Returns the protected name here that `path` is, or lies in.
+    pub(crate) fn protected_above(&self, path: &Path) -> Option<PathBuf> {
+        let mut names = self.protected.iter().chain(&self.git.protected);
+        let is_above = |name: &Path| path.starts_with(self.root.path.join(name));
+        let present = |name: &&Protected| matches!(name.state, ProtectedState::Present(_));
+        let found = names.find(|name| present(name) && is_above(&name.path));
+        found
+            .map(|name| self.root.path.join(&name.path))
+            .or_else(|| self.git.linked.as_ref().and_then(|linked| linked.protected_above(path)))
+    }
 }
 
 /// Availability of user namespaces.

@@ -62,6 +62,35 @@ fn needs_supplies(mount: &Mount) -> bool {
     }
 }
 
+/// Effect of a grant for writing at or below a protected name of a writable directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProtectedGrant {
+    /// Among git's files: an error, because the host's git would execute what the run leaves there.
+    Refused,
+    /// Writable, as the operator named it; a gap says so.
+    Given,
+}
+
+/// Every grant for writing, and its effect if it is at or below a protected name.
+pub(crate) fn grants(request: &Request) -> impl Iterator<Item = (&Found, Option<ProtectedGrant>)> {
+    let roots = request.writable.iter().map(|root| (&root.root, root.git.is_repository));
+    let files = request.writable_files.iter().map(|file| (file, false));
+    files.chain(roots).map(|(found, is_repository)| {
+        let protected = request.writable.iter().find_map(|root| root.protected_above(&found.path));
+        let effect = protected.and_then(|name| {
+            let in_git = name.components().any(|part| part.as_os_str() == ".git");
+            // A git directory and `modules` have protected names of their own.
+            let has_own = is_repository || name.ends_with("modules");
+            if in_git {
+                (!has_own).then_some(ProtectedGrant::Refused)
+            } else {
+                Some(ProtectedGrant::Given)
+            }
+        });
+        (found, effect)
+    })
+}
+
 /// The `/dev` that every run has, whatever its policy.
 pub(crate) fn devices() -> Vec<Mount> {
     let mut mounts = vec![Mount::Directory { at: "/dev".into(), mode: 0o755 }];
@@ -114,11 +143,14 @@ impl View {
         if policy.preset == CommandPreset::Readonly && !seen {
             view.host(&request.cwd, Access::ReadOnly, idmapped);
         }
-        for found in &request.writable_files {
-            view.host(found, Access::ReadWrite, idmapped);
-        }
-        for root in &request.writable {
-            view.writable(root, idmapped);
+        // Protected names that were granted come last: the directory that they lie in would make them read-only.
+        for effect in [None, Some(ProtectedGrant::Given)] {
+            for (found, _) in grants(request).filter(|(_, found)| *found == effect) {
+                match request.writable.iter().find(|root| root.root.path == found.path) {
+                    Some(root) => view.writable(root, idmapped),
+                    None => view.host(found, Access::ReadWrite, idmapped),
+                }
+            }
         }
         // A read-only directory in a writable one keeps its name: the directories above it cannot be moved away.
         for found in &request.readable {

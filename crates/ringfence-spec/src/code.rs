@@ -211,6 +211,7 @@ names! {
     PortNotFree, "port_not_free", "A port to publish cannot be bound on the host.";
     PreconditionFailed, "precondition_failed", "The file is not in the state that the request expects (`If-Match`, `If-None-Match`).";
     ProcMount, "proc_mount", "The host refuses a new `/proc`.";
+    ProtectedPath, "protected_path", "The path is one of git's files that the host executes or obeys, and cannot be granted.";
     Python, "python", "The Python interpreter could not be started.";
     PythonNotFound, "python_not_found", "No usable Python interpreter was found.";
     PythonWrittenByRuns, "python_written_by_runs", "The interpreter or its packages lie where runs can write.";

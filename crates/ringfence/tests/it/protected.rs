@@ -65,6 +65,32 @@ fn present_names_cannot_be_changed() {
 }
 
 #[test]
+fn a_grant_of_a_protected_name_is_named_and_of_gits_files_refused() {
+    let world = World::new();
+    git_init(&world);
+    world.write("work/.git/hooks/pre-push", "#!/bin/sh\n");
+    world.write("work/.claude/settings.json", "{}");
+    world.write("work/.mcp.json", "{}");
+    for name in [".git/hooks", ".git/hooks/pre-push", ".git/config"] {
+        let ran = world.ringfence(&["run", "--rw", name, "--", "true"]);
+        assert_eq!(ran.code, 126, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains("the host's git executes"), "{name}: {}", ran.stderr);
+    }
+    let (_, outcome) = world.sh_json(
+        &["--rw", ".claude", "--rw", ".mcp.json"],
+        "for name in .claude/settings.json .mcp.json .git/config; do echo '# changed' >> $name; done",
+    );
+    for name in [".claude/settings.json", ".mcp.json", ".git/config"] {
+        let text = std::fs::read_to_string(world.work().join(name)).unwrap();
+        assert_eq!(text.contains("# changed"), name != ".git/config", "{name}: {outcome}");
+    }
+    let gaps = outcome["enforcement"]["gaps"].to_string();
+    for name in [".claude`", ".mcp.json`"] {
+        assert!(gaps.contains(&format!("/work/{name}")), "{name}: {gaps}");
+    }
+}
+
+#[test]
 fn a_protected_link_stays_a_link() {
     let world = World::new();
     world.write("work/real.json", "{}");
