@@ -13,7 +13,7 @@ use ringfence_jail::{
 };
 use ringfence_plan::{
     FileKind, HostFacts, HostWorkspace, MappedDir, MaskKind, Mount, NetworkCapture, NetworkWay,
-    Plan, UserNamespaces, plan_command,
+    Plan, SshAgentFacts, UserNamespaces, plan_command,
 };
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -26,6 +26,7 @@ use crate::credentials::{self, Prepared};
 use crate::host_context::HostContext;
 use crate::launched::{self, CommandInput};
 use crate::redacted_stream::RedactedStream;
+use crate::ssh_agent;
 use crate::text::{self, encode, millis};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -117,6 +118,7 @@ pub(crate) struct CommandRunner<'a> {
     io: Io,
     hook: Option<&'a PlanHook>,
     prepared: Option<Prepared>,
+    ssh_agent: Option<SshAgentFacts>,
 }
 
 impl<'a> CommandRunner<'a> {
@@ -149,12 +151,14 @@ impl<'a> CommandRunner<'a> {
             io,
             hook: None,
             prepared: None,
+            ssh_agent: None,
         }
     }
 
-    /// Reads the credentials of the policy, on the host.
+    /// Reads the credentials of the policy and the keys that its SSH grants need, on the host.
     pub(crate) fn with_credentials(mut self, place: &HostContext) -> Result<Self, Problem> {
         let mut place = place.clone();
+        self.ssh_agent = ssh_agent::prepare(self.policy, &place)?;
         self.prepared = credentials::prepare(self.policy, &mut place)?;
         if self.prepared.is_some() {
             self.caller = place.caller();
@@ -282,6 +286,7 @@ impl<'a> CommandRunner<'a> {
             request.hidden.extend(interception.hidden.iter().cloned());
             request.interception = Some(interception.clone());
         }
+        request.ssh_agent.clone_from(&self.ssh_agent);
         let mut plan = plan_command(self.policy, &request, facts)?;
         if let Some(Hook(edit)) = self.hook {
             edit(&mut plan)?;

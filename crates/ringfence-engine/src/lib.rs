@@ -72,6 +72,7 @@ mod runs;
 pub mod search;
 mod services;
 mod sessions;
+mod ssh_agent;
 mod sweeper;
 mod text;
 mod trace;

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 
+use ringfence_plan::catalogue::SSH_AGENT;
 use ringfence_plan::{BindSource, Identity, Mount, Namespace, Orders, Resource, Rlimit, Step};
 use ringfence_sys::{CallError, Named, Namespaces, Program, SignalFd, Signals};
 use rustix::event::{PollFd, PollFlags};
@@ -122,7 +124,8 @@ impl Child {
             }
             Step::LoopbackUp => ringfence_sys::loopback_up(),
             Step::CaptureNetwork { captures, listeners } => {
-                let listeners = crate::network::capture(*captures, listeners)?;
+                let agent = || self.root()?.listen(Path::new(SSH_AGENT));
+                let listeners = crate::network::capture(*captures, listeners, agent)?;
                 channel::send(&self.handover.report, &Message::Network(listeners))
             }
             Step::NewRoot => {

@@ -136,6 +136,7 @@ pub(crate) fn closed_network() -> NetworkPlan {
         limits: Vec::new(),
         published: Vec::new(),
         secrets: Vec::new(),
+        ssh_agent: None,
     }
 }
 

@@ -275,6 +275,10 @@ fn go_on(
         Some(network) => crate::network::publish(network)?,
         None => Vec::new(),
     };
+    let agent = match &plan.network {
+        Some(network) => crate::network::connect_agent(network)?,
+        None => None,
+    };
     // Only now: if this process is not dumpable, only root may write the child's id maps.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let hold = task
@@ -308,6 +312,7 @@ fn go_on(
     let mut running = born.into_running(task, plumbing, cleanup, cancel, git)?;
     running.credentials = credentials;
     running.published = published;
+    running.agent = agent;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -440,6 +445,7 @@ impl UnsupervisedChild {
             cleanup,
             cancel,
             credentials: None,
+            agent: None,
             published: Vec::new(),
         })
     }

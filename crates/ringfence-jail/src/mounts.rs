@@ -13,6 +13,8 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
 use crate::identity::clone_tree;
 use crate::open::open_exact;
 
@@ -20,6 +22,9 @@ use crate::open::open_exact;
 const MASK_FILE: &str = ".mask-file";
 const MASK_DIRECTORY: &str = ".mask-directory";
 const TEXT: &str = ".text";
+
+/// Connections that wait at a socket of the run's own root.
+const LISTEN_BACKLOG: i32 = 128;
 
 /// The root itself, once it is built.
 const SEALED: MountAttributes =
@@ -135,6 +140,32 @@ impl NewRoot {
                 attach(mask, &target, at)
             }
         }
+    }
+
+    /// Listens at a path below the new root, which must be on its own filesystem. By the working directory, because an
+    /// address has no descriptor to start from.
+    pub(crate) fn listen(&self, at: &Path) -> Result<OwnedFd, CallError> {
+        let (Some(parent), Some(name)) = (relative(at).parent(), at.file_name()) else {
+            return Err(CallError::new(format!("bind({at:?})"), Errno::INVAL));
+        };
+        let above: Vec<&Path> = parent.ancestors().collect();
+        for directory in above.into_iter().rev().filter(|path| !path.as_os_str().is_empty()) {
+            match rustix::fs::mkdirat(&self.fd, directory, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(CallError::new(format!("mkdirat({directory:?})"), errno)),
+            }
+        }
+        let directory = open_beneath(&self.fd, parent)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .named(|| "socket(AF_UNIX)")?;
+        let address = SocketAddrUnix::new(name).named(|| format!("bind({at:?})"))?;
+        rustix::process::fchdir(&directory).named(|| "fchdir")?;
+        let bound = rustix::net::bind(&socket, &address).named(|| format!("bind({at:?})"));
+        rustix::process::chdir("/").named(|| "chdir(\"/\")")?;
+        bound?;
+        rustix::net::listen(&socket, LISTEN_BACKLOG).named(|| format!("listen({at:?})"))?;
+        Ok(socket)
     }
 
     fn proc(&mut self, at: &Path, options: &[(&str, String)]) -> Result<(), CallError> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,17 +15,20 @@ use std::time::{Duration, Instant};
 use crate::secret_source::{Reread, Sources};
 use ringfence_plan::{
     CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan,
-    NetworkWay, VALUE_PACKET,
+    NetworkWay, SshAgentPlan, VALUE_PACKET,
 };
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
-    Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
-    NetworkEvent, Problem, PublishedPort, escape_name,
+    AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule,
+    DeniedBy, Hint, Layer, NetworkEvent, Problem, PublishedPort, escape_name,
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{EventfdFlags, PollFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// True if this program becomes the network helper when it is executed under that name.
@@ -69,11 +72,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 /// Time that the helper has to report its last connections when the run is over.
 const LAST_REPORTS_MAX: Duration = Duration::from_secs(3);
 
-/// Makes every address local, if it captures, and binds the listeners. In the run's network namespace, with its capabilities. A listener
+/// Makes every address local, if it captures, and binds the listeners; that of the SSH agent, on the new root, is bound by `listen_for_agent`. In the run's network namespace, with its capabilities. A listener
 /// is missing only if the kernel has no IPv6.
 pub(crate) fn capture(
     captures: bool,
     listeners: &[NetworkListener],
+    listen_for_agent: impl Fn() -> Result<OwnedFd, CallError>,
 ) -> Result<Vec<Option<OwnedFd>>, CallError> {
     if captures {
         ringfence_sys::route_everything_to_loopback()?;
@@ -86,6 +90,7 @@ pub(crate) fn capture(
                 ringfence_sys::listen_on_every_address(family, listener.port)
             }
             ListenerKind::Inward => ringfence_sys::stream_socket(family),
+            ListenerKind::SshAgent => listen_for_agent(),
             // Bound on the host.
             ListenerKind::Published => return Ok(None),
         };
@@ -133,6 +138,44 @@ pub(crate) fn publish(plan: &NetworkPlan) -> Result<Vec<(NetworkListener, OwnedF
         })
     };
     plan.published.iter().map(bind).collect()
+}
+
+/// Connects to the user's SSH agent, if the plan has one.
+pub(crate) fn connect_agent(plan: &NetworkPlan) -> Result<Option<OwnedFd>, Problem> {
+    let Some(SshAgentPlan { socket: path, .. }) = &plan.ssh_agent else { return Ok(None) };
+    let cannot = |why: &dyn std::fmt::Display| {
+        let message = format!("cannot connect to the SSH agent at `{}`", path.display());
+        Problem::cannot_build(Code::SshAgent, message).cause(why)
+    };
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let node = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::NOENT => cannot(&"there is no such file")
+            .hint("start an agent in this shell (`eval $(ssh-agent)`, `ssh-add`), or leave out `--ssh-agent`"),
+        errno => cannot(&errno),
+    })?;
+    let stat = rustix::fs::fstat(&node).map_err(|e| cannot(&e))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(
+            cannot(&"it is not a socket").hint("`SSH_AUTH_SOCK` must name an agent's socket")
+        );
+    }
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(cannot(&"it belongs to another user"));
+    }
+    // Without waiting: an agent that does not accept has its backlog full.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|e| cannot(&e))?;
+    // The path may be exchanged at any time; the descriptor cannot.
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", node.as_raw_fd()));
+    let connected = address.and_then(|address| rustix::net::connect(&socket, &address));
+    connected.map_err(|errno| match errno {
+        Errno::CONNREFUSED => cannot(&"no agent listens there")
+            .hint("start an agent in this shell (`eval $(ssh-agent)`, `ssh-add`), or leave out `--ssh-agent`"),
+        Errno::AGAIN => cannot(&"the agent does not answer"),
+        errno => cannot(&errno),
+    })?;
+    Ok(Some(socket))
 }
 
 /// Programs by the local port of a socket that the supervisor connected for them.
@@ -282,6 +325,8 @@ pub(crate) struct Capture {
     plan: NetworkPlan,
     user: Option<(u32, u32)>,
     credentials: Option<OwnedFd>,
+    /// A connection to the user's SSH agent.
+    agent: Option<OwnedFd>,
     /// Until the helper has them.
     listeners: Vec<(NetworkListener, OwnedFd)>,
     /// Connections that the supervisor has accepted for the helper.
@@ -312,6 +357,7 @@ pub(crate) struct NetworkReport {
     n_lookups: usize,
     n_denied: usize,
     n_made: usize,
+    n_agent_refusals: usize,
     n_unlisted: u64,
 }
 
@@ -335,6 +381,7 @@ impl Capture {
             plan,
             user,
             credentials,
+            agent: None,
             listeners,
             redirects: None,
             helper: None,
@@ -347,6 +394,11 @@ impl Capture {
             reports: NetworkReport::default(),
             sources,
         }
+    }
+
+    /// Lets the helper ask the user's SSH agent.
+    pub(crate) fn with_agent(self, agent: Option<OwnedFd>) -> Self {
+        Self { agent, ..self }
     }
 
     /// The network of a run without a namespace of its own, whose connects the supervisor performs.
@@ -430,8 +482,9 @@ impl Capture {
     fn start_helper(&mut self) {
         self.was_started = true;
         let listeners = std::mem::take(&mut self.listeners);
-        let credentials = self.credentials.take();
-        match Helper::start(&self.plan, &listeners, self.user, credentials.as_ref()) {
+        let (credentials, agent) = (self.credentials.take(), self.agent.take());
+        let extra = HelperExtras { credentials: credentials.as_ref(), agent: agent.as_ref() };
+        match Helper::start(&self.plan, &listeners, self.user, extra) {
             Ok(helper) => {
                 self.helper = Some(helper);
                 self.look_at = Some(Instant::now() + LOOK_INTERVAL);
@@ -510,6 +563,7 @@ impl Capture {
                 connection.program = client.as_ref().and_then(|client| client.program.clone());
                 self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
             }
+            NetworkEvent::AgentRefused(refusal) => self.reports.refused_agent(*refusal),
             NetworkEvent::Unlisted(more) => {
                 self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
             }
@@ -606,6 +660,18 @@ impl NetworkReport {
         }
     }
 
+    fn refused_agent(&mut self, refusal: AgentRefusal) {
+        let denial = agent_denial(refusal);
+        let is_same =
+            |d: &&mut Denial| d.subject == denial.subject && d.argument == denial.argument;
+        if let Some(same) = self.denials.iter_mut().find(is_same) {
+            same.count = same.count.saturating_add(1);
+        } else if self.n_agent_refusals < REFUSED_MAX {
+            self.n_agent_refusals += 1;
+            self.denials.push(denial);
+        }
+    }
+
     fn add(&mut self, connection: Connection, pid: Option<u32>, closed: bool) {
         if connection.verdict != ConnectionVerdict::Allowed {
             let same = self.connections.iter_mut().find(|known| {
@@ -653,6 +719,41 @@ fn subject(connection: &Connection) -> String {
     }
 }
 
+/// The denial for a request to the SSH agent. The helper took its words from a run: each is shown with a bound.
+fn agent_denial(refusal: AgentRefusal) -> Denial {
+    let cut = |text: &str| -> String { text.chars().take(500).collect() };
+    let request = escape_name(&cut(&refusal.request)).into_owned();
+    let reason = cut(&refusal.reason);
+    let subject = match &refusal.place {
+        Some(place) => format!("ssh_agent({request} for {})", escape_name(&cut(place))),
+        None => format!("ssh_agent({request})"),
+    };
+    let hint = match &refusal.grant {
+        Some(grant) => {
+            let grant = cut(grant);
+            Hint::operator(
+                format!("{reason}; `--ssh-agent {grant}` does"),
+                format!("to allow logins by the SSH agent: `{grant}`"),
+            )
+        }
+        None => reason.clone().into(),
+    };
+    Denial {
+        layer: Layer::Network,
+        rule: DenialRule::Network,
+        subject,
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Host,
+        syscall: None,
+        argument: Some(reason),
+        pid: None,
+        program: None,
+        count: 1,
+    }
+}
+
 fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
     let hint = match (&connection.grant, &connection.reason) {
         (Some(grant), _) if closed => Hint::operator(
@@ -679,14 +780,21 @@ fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
     }
 }
 
+/// Descriptors for the helper besides listeners.
+struct HelperExtras<'a> {
+    credentials: Option<&'a OwnedFd>,
+    agent: Option<&'a OwnedFd>,
+}
+
 impl Helper {
     /// Executes this program as the helper of one run. By `posix_spawn(3)`, which is safe in a process with threads.
     fn start(
         plan: &NetworkPlan,
         listeners: &[(NetworkListener, OwnedFd)],
         user: Option<(u32, u32)>,
-        credentials: Option<&OwnedFd>,
+        extra: HelperExtras<'_>,
     ) -> Result<Self, CallError> {
+        let HelperExtras { credentials, agent } = extra;
         if !IS_ALLOWED.load(Ordering::Acquire) {
             let call = "execve(/proc/self/exe): `main` of this program does not begin with `ringfence_engine::init()`";
             return Err(CallError::new(call, Errno::NOEXEC));
@@ -695,6 +803,7 @@ impl Helper {
             plan: plan.clone(),
             listeners: listeners.iter().map(|(listener, _)| *listener).collect(),
             credentials: credentials.is_some(),
+            ssh_agent: agent.is_some(),
             user,
         };
         let bytes = postcard::to_allocvec(&orders)
@@ -704,6 +813,7 @@ impl Helper {
         let mut command = Command::new("/proc/self/exe");
         let helper = Self::execute(command.arg0(HELPER_NAME), ours, theirs)?;
         let first = std::iter::once(memory.as_fd()).chain(credentials.map(AsFd::as_fd));
+        let first = first.chain(agent.map(AsFd::as_fd));
         let fds = first.chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
         let fds: Vec<BorrowedFd<'_>> = fds.collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];

@@ -137,6 +137,8 @@ pub(crate) struct Running<'a> {
     pub(crate) cancel: Option<OwnedFd>,
     /// For the network helper.
     pub(crate) credentials: Option<OwnedFd>,
+    /// A connection to the user's SSH agent, for the network helper.
+    pub(crate) agent: Option<OwnedFd>,
     /// Listeners on the host that lead to ports of the run.
     pub(crate) published: Vec<(NetworkListener, OwnedFd)>,
 }
@@ -454,8 +456,9 @@ impl<'a> Supervisor<'a> {
                     let identity = self.run.plan.identity;
                     let user = identity.disk_owner.map(|_| (identity.host_uid, identity.host_gid));
                     let credentials = self.run.credentials.take();
-                    self.capture =
-                        Some(Capture::new(plan.clone(), present.collect(), user, credentials));
+                    let agent = self.run.agent.take();
+                    let capture = Capture::new(plan.clone(), present.collect(), user, credentials);
+                    self.capture = Some(capture.with_agent(agent));
                 }
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),

@@ -53,6 +53,7 @@ fn run(plan: &Plan) -> (Supervisor<'_>, FakeChild) {
         cleanup: Cleanup { leaf: None, scratch: None, hold },
         cancel: None,
         credentials: None,
+        agent: None,
         published: Vec::new(),
     };
     let child = FakeChild { process, report: Some(report_inside), control: Some(control_inside) };

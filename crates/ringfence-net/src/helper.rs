@@ -25,6 +25,7 @@ use crate::limits::Limits;
 use crate::published::InwardSockets;
 use crate::report::{PassedOn, Refusal, Reporter, Request};
 use crate::resolver::Resolver;
+use crate::ssh_agent::{self, SshAgent};
 use crate::{captured, fence, proxy, published};
 
 /// Maximum size of the orders.
@@ -40,7 +41,7 @@ const LAST_CONNECTIONS_MAX: Duration = Duration::from_millis(500);
 const LAST_ACCEPTS: Duration = Duration::from_millis(2);
 
 /// Pause of a listener when this process has no descriptors left.
-const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest query that is read. One question with a name and an option has some 300 bytes.
 const QUERY_BYTES_MAX: usize = 1024;
@@ -67,6 +68,7 @@ pub(crate) struct State {
     pub(crate) interception: Option<Interception>,
     pub(crate) inward: InwardSockets,
     pub(crate) limits: Limits,
+    pub(crate) ssh_agent: Option<SshAgent>,
     slots: Arc<Semaphore>,
 }
 
@@ -91,20 +93,27 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     // Descriptors of the caller's are not for this process.
     ringfence_sys::close_range_from(3)?;
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-    let (orders, credentials, listeners) = receive(&socket)?;
+    let received = receive(&socket)?;
     // Makes sockets that the fence refuses.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     // Before the first byte of the run is read.
-    fence::confine(orders.user)?;
+    fence::confine(received.orders.user)?;
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(orders, credentials, listeners, socket))?;
+    local.block_on(&runtime, serve(received, socket))?;
     Ok(())
 }
 
-type Received = (HelperOrders, Option<Credentials>, Vec<OwnedFd>);
+/// The first message.
+struct Received {
+    orders: HelperOrders,
+    credentials: Option<Credentials>,
+    /// A connection to the user's SSH agent.
+    agent: Option<OwnedFd>,
+    listeners: Vec<OwnedFd>,
+}
 
-/// Receives the orders, the credentials and the listeners.
+/// Receives the orders, the credentials, the connection to the SSH agent and the listeners.
 fn receive(socket: &OwnedFd) -> Result<Received, Box<dyn std::error::Error>> {
     let mut body = [0u8; 16];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
@@ -122,19 +131,16 @@ fn receive(socket: &OwnedFd) -> Result<Received, Box<dyn std::error::Error>> {
     } else {
         None
     };
+    let agent = if orders.ssh_agent { Some(fds.next().ok_or("no agent")?) } else { None };
     let listeners: Vec<OwnedFd> = fds.collect();
     if listeners.len() != orders.listeners.len() {
         return Err("listeners are missing".into());
     }
-    Ok((orders, credentials, listeners))
+    Ok(Received { orders, credentials, agent, listeners })
 }
 
-async fn serve(
-    orders: HelperOrders,
-    credentials: Option<Credentials>,
-    listeners: Vec<OwnedFd>,
-    socket: OwnedFd,
-) -> Result<(), Box<dyn std::error::Error>> {
+async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
+    let Received { mut orders, credentials, agent, listeners } = received;
     let reporter = Reporter::new(socket)?;
     let resolver = Resolver::new(orders.plan.resolver);
     let (secrets, interception) = match credentials {
@@ -157,9 +163,14 @@ async fn serve(
         }
     }
     let [ipv4, ipv6] = inward;
+    let ssh_agent = match (orders.plan.ssh_agent.take(), agent) {
+        (Some(plan), Some(connection)) => Some(SshAgent::new(plan, connection)?),
+        _ => None,
+    };
     let state = State {
         inward: InwardSockets::new(ipv4, ipv6),
         limits: Limits::new(&orders.plan.limits),
+        ssh_agent,
         slots: Arc::new(Semaphore::new(most.clamp(1, CONNECTIONS_MAX))),
         secrets,
         interception,
@@ -219,6 +230,7 @@ fn serve_passed_on(state: &Rc<State>, connection: OwnedFd) {
 async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
     match listener.kind {
         ListenerKind::DnsUdp => lookups_by_udp(&state, fd).await,
+        ListenerKind::SshAgent => ssh_agent::listen(state, fd).await,
         kind => {
             let Ok(socket) = TcpListener::from_std(fd.into()) else { return };
             loop {
@@ -230,7 +242,9 @@ async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
                         tokio::task::spawn_local(async move {
                             let _slot = slot;
                             match kind {
-                                ListenerKind::DnsUdp | ListenerKind::Inward => {}
+                                ListenerKind::DnsUdp
+                                | ListenerKind::Inward
+                                | ListenerKind::SshAgent => {}
                                 ListenerKind::DnsTcp => {
                                     lookups_by_tcp(&state, stream, client).await;
                                 }

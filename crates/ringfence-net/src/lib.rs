@@ -15,6 +15,7 @@
 //! | `http` | plain HTTP, each request judged |
 //! | `intercept` | TLS ended here, to put credentials into requests |
 //! | `java_store` | trusted certificates in Java's format |
+//! | `known_hosts` | keys of hosts in ssh's own lists |
 //! | `limits` | limits of connections, bytes and requests |
 //! | `proxy` | the explicit proxy: HTTP and SOCKS |
 //! | `published` | connections from the host to servers of the run |
@@ -22,6 +23,8 @@
 //! | `report` | reports to the supervisor |
 //! | `resolver` | resolves allowed names on the host |
 //! | `socks` | SOCKS5 messages |
+//! | `ssh_agent` | requests to the user's SSH agent, each judged |
+//! | `ssh_key` | SSH's encodings, fingerprints and signatures |
 
 pub mod authority;
 mod captured;
@@ -35,6 +38,7 @@ mod helper;
 mod http;
 mod intercept;
 pub mod java_store;
+pub mod known_hosts;
 mod limits;
 mod proxy;
 mod published;
@@ -42,5 +46,7 @@ mod relay;
 mod report;
 mod resolver;
 mod socks;
+mod ssh_agent;
+pub mod ssh_key;
 
 pub use helper::become_helper_if_asked;

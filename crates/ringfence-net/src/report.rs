@@ -86,6 +86,12 @@ impl Reporter {
         self.0.open.borrow().len()
     }
 
+    /// Hosts and ports of the connections that are open.
+    pub(crate) fn open_places(&self) -> Vec<(Host, u16)> {
+        let open = self.0.open.borrow();
+        open.values().filter_map(|open| Some((open.host.clone(), open.port?))).collect()
+    }
+
     /// Sends kept reports as the supervisor reads. Never ends.
     pub(crate) async fn flush_forever(self) {
         loop {

@@ -387,6 +387,15 @@ pub(crate) const PROXY_VARIABLES: [&str; 6] =
 /// Where a run finds the certificates to trust, if the network helper ends its TLS.
 pub(crate) const CERTIFICATES: &str = "/run/ringfence/certificates.pem";
 
+/// Socket of a run's own SSH agent.
+pub const SSH_AGENT: &str = "/run/ringfence/ssh-agent";
+
+/// Keys of the hosts at which a run's SSH agent signs logins.
+pub(crate) const SSH_KNOWN_HOSTS: &str = "/run/ringfence/ssh_known_hosts";
+
+/// The system's own list of them.
+pub(crate) const SYSTEM_KNOWN_HOSTS: &str = "/etc/ssh/ssh_known_hosts";
+
 /// Variables by which tools are told where trusted certificates are. Most replace the system's; the file has both.
 pub(crate) const CERTIFICATE_VARIABLES: [&str; 11] = [
     "AWS_CA_BUNDLE",

@@ -331,6 +331,9 @@ fn namespaces(
                 .to_owned(),
         );
     }
+    if let Some(agent) = &request.ssh_agent {
+        view.ssh_agent(policy.preset, agent, &mut environment, &mut gaps);
+    }
     find_repositories_above(request, &mut environment);
     environment.extend(request.session.iter().flat_map(HostWorkspace::environment));
     let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed, Ipc::Own);
@@ -346,7 +349,7 @@ fn namespaces(
         setup = Orders::opening();
     }
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
-    let network = network(policy, facts, &mut gaps)?;
+    let network = network(policy, request, facts, &mut gaps)?;
     if let Some(network) = &network {
         let captures = network.way == NetworkWay::Captured;
         let listeners = network.listeners.clone();
@@ -415,11 +418,22 @@ fn namespaces(
 /// had.
 fn network(
     policy: &Policy,
+    request: &Request,
     facts: &HostFacts,
     gaps: &mut Vec<String>,
 ) -> Result<Option<NetworkPlan>, Problem> {
+    if request.ssh_agent.is_some() && !(facts.seccomp_filter && facts.seccomp_notify) {
+        return Err(cannot_use_agent().cause("the run could not connect to its agent's socket: this kernel does not report system calls to a supervisor"));
+    }
     match (&facts.network_capture, &policy.network) {
-        (NetworkCapture::Usable, _) => NetworkPlan::new(policy).map(Some),
+        (NetworkCapture::Usable, _) => {
+            let agent = request.ssh_agent.as_ref().map(|agent| agent.plan.clone());
+            NetworkPlan::new(policy, agent).map(Some)
+        }
+        (NetworkCapture::Refused(why), _) if request.ssh_agent.is_some() => Err(cannot_use_agent()
+            .cause(format!(
+                "connections are not captured, and ssh uses no proxy variables: {why}"
+            ))),
         (NetworkCapture::Refused(why), _) if !policy.publish.is_empty() => {
             Err(cannot_publish().cause(why))
         }
@@ -434,6 +448,11 @@ fn network(
             NetworkPlan::by_proxy(policy).map(Some)
         }
     }
+}
+
+fn cannot_use_agent() -> Problem {
+    Problem::cannot_build(Code::SshAgent, "cannot use the SSH agent in a run on this host")
+        .hint("`ringfence doctor` says what is missing; leave out `--ssh-agent`")
 }
 
 fn cannot_publish() -> Problem {
@@ -453,6 +472,11 @@ fn landlock(
 ) -> Result<Plan, Problem> {
     if !policy.publish.is_empty() {
         return Err(cannot_publish().cause("a run without namespaces has no ports of its own"));
+    }
+    if request.ssh_agent.is_some() {
+        return Err(cannot_use_agent().cause(
+            "a run without namespaces has no unix sockets, and no way to other hosts but the proxy of `HTTPS_PROXY`",
+        ));
     }
     if request.session.is_some() {
         return Err(Problem::cannot_build(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::SshAgentPlan;
 use crate::plan::{Access, BindSource, Identity, Mount};
 use crate::seccomp::Arch;
 
@@ -458,6 +459,8 @@ pub struct Request {
     pub session: Option<HostWorkspace>,
     /// Credentials that the network helper puts into requests.
     pub interception: Option<Interception>,
+    /// Logins by the user's SSH agent.
+    pub ssh_agent: Option<SshAgentFacts>,
     /// Directories of Ringfence's own that the run sees below its home and may write.
     pub mapped: Vec<MappedDir>,
 }
@@ -469,6 +472,17 @@ pub struct MappedDir {
     pub found: Found,
     /// Its name below the home.
     pub at: PathBuf,
+}
+
+/// The run's side of the user's SSH agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct SshAgentFacts {
+    /// The grants.
+    pub plan: SshAgentPlan,
+    /// Keys of the granted hosts, as lines for ssh(1).
+    pub known_hosts: String,
+    /// The system's settings of ssh(1), if there are any, after every link.
+    pub client_settings: Option<(PathBuf, String)>,
 }
 
 /// The run's side of credentials that it uses without having them.

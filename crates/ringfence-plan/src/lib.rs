@@ -43,12 +43,13 @@ pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
     GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, Interception, KnownLinks,
     MappedDir, NetworkCapture, OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState,
-    PythonFacts, Request, RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir,
-    WritableRoot,
+    PythonFacts, Request, RootEntry, SshAgentFacts, SystemText, SystemTextKind, UserNamespaces,
+    WritableDir, WritableRoot,
 };
 pub use network::{
     CONNECTION_PACKET, DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER,
-    NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, VALUE_PACKET,
+    NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, SshAgentAccess, SshAgentPlan,
+    VALUE_PACKET,
 };
 pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};

@@ -3,6 +3,7 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule, UpstreamProxy};
 use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort, SecretGrant};
@@ -50,6 +51,8 @@ pub enum ListenerKind {
     Published,
     /// No listener, but a socket of the run's namespace that connects to a published port of the run.
     Inward,
+    /// The run's SSH agent, a unix socket on its own root.
+    SshAgent,
 }
 
 /// One listener in a run's network namespace.
@@ -97,11 +100,35 @@ pub struct NetworkPlan {
     pub published: Vec<PublishedPort>,
     /// Secrets that requests carry: where the host reads their values again.
     pub secrets: Vec<SecretGrant>,
+    /// Logins by the user's SSH agent.
+    pub ssh_agent: Option<SshAgentPlan>,
+}
+
+/// Logins by the user's SSH agent that a run may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SshAgentPlan {
+    /// The agent's socket on the host.
+    pub socket: PathBuf,
+    /// The grants.
+    pub access: Vec<SshAgentAccess>,
+}
+
+/// A host at which keys of the agent may log in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SshAgentAccess {
+    /// The host as it is known to rules.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Fingerprint of the one key, `SHA256:…`; `None` for every key.
+    pub key: Option<String>,
+    /// Keys by which the host is known, in SSH's own encoding.
+    pub host_keys: Vec<Vec<u8>>,
 }
 
 impl NetworkPlan {
     /// The network of a command run under this policy.
-    pub(crate) fn new(policy: &Policy) -> Result<Self, Problem> {
+    pub(crate) fn new(policy: &Policy, ssh_agent: Option<SshAgentPlan>) -> Result<Self, Problem> {
         let (rules, resolver) = match &policy.network {
             Network::None => (NetworkRules::default(), None),
             Network::Allow(rules) => (rules.clone(), policy.resolver),
@@ -127,6 +154,10 @@ impl NetworkPlan {
                 listeners.extend(std::iter::repeat_n(socket, INWARD_SOCKETS));
             }
         }
+        if ssh_agent.is_some() {
+            let kind = ListenerKind::SshAgent;
+            listeners.push(NetworkListener { kind, port: 0, ipv6: false });
+        }
         let (requests, limits) = (policy.net_requests.clone(), policy.net_limits.clone());
         let upstream = policy.upstream.clone();
         Ok(Self {
@@ -139,12 +170,13 @@ impl NetworkPlan {
             limits,
             published,
             secrets: policy.secrets.clone(),
+            ssh_agent,
         })
     }
 
     /// The network on a host where connections cannot be captured: the proxy alone.
     pub(crate) fn by_proxy(policy: &Policy) -> Result<Self, Problem> {
-        let mut plan = Self::new(policy)?;
+        let mut plan = Self::new(policy, None)?;
         plan.listeners.retain(|listener| listener.kind == ListenerKind::Proxy);
         plan.way = NetworkWay::Proxy;
         Ok(plan)
@@ -152,7 +184,7 @@ impl NetworkPlan {
 
     /// The network of a run without a network namespace.
     pub(crate) fn redirected(policy: &Policy) -> Result<Self, Problem> {
-        let mut plan = Self::new(policy)?;
+        let mut plan = Self::new(policy, None)?;
         plan.listeners.clear();
         plan.way = NetworkWay::Redirected;
         Ok(plan)
@@ -202,6 +234,8 @@ pub struct HelperOrders {
     pub listeners: Vec<NetworkListener>,
     /// True if the descriptor of the credentials comes before those of the listeners.
     pub credentials: bool,
+    /// True if a connection to the user's SSH agent comes before those of the listeners.
+    pub ssh_agent: bool,
     /// uid and gid to become, for a root caller.
     pub user: Option<(u32, u32)>,
 }

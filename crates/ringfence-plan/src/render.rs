@@ -159,11 +159,15 @@ fn line(step: &Step) -> String {
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),
         Step::CaptureNetwork { captures, listeners } => {
-            let listening = listeners.iter().filter(|l| l.kind != crate::ListenerKind::Inward);
-            let mut ports: Vec<u16> = listening.map(|l| l.port).collect();
+            let by_port = |l: &&crate::NetworkListener| {
+                !matches!(l.kind, crate::ListenerKind::Inward | crate::ListenerKind::SshAgent)
+            };
+            let mut ports: Vec<u16> = listeners.iter().filter(by_port).map(|l| l.port).collect();
+            let has_agent = listeners.iter().any(|l| l.kind == crate::ListenerKind::SshAgent);
+            let agent = if has_agent { ", and at the SSH agent's socket" } else { "" };
             ports.dedup();
             if *captures {
-                format!("make every address local and listen on ports {ports:?}")
+                format!("make every address local and listen on ports {ports:?}{agent}")
             } else {
                 format!("listen on ports {ports:?}")
             }

@@ -1,6 +1,7 @@
 //! The tree a run sees: one entry per path, parents before children, the stricter entry winning.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use ringfence_spec::{CommandPreset, Policy, ProcView};
 use crate::catalogue;
 use crate::facts::{
     Found, HostFacts, Interception, OwnEffect, Protected, ProtectedState, Request, RootEntry,
-    SystemText, SystemTextKind, WritableRoot,
+    SshAgentFacts, SystemText, SystemTextKind, WritableRoot,
 };
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
@@ -310,6 +311,38 @@ impl View {
         let stores = interception.java_stores.iter().filter(|at| self.shows(at));
         for at in stores.cloned().collect::<Vec<_>>() {
             self.put(Mount::Bytes { at, bytes: interception.java_store.clone() });
+        }
+    }
+
+    /// Shows ssh(1) the keys of the granted hosts, and where the agent is. In the system's settings, because a key found
+    /// in the user's own list would have ssh(1) learn the host's other keys, which the agent does not know.
+    pub(crate) fn ssh_agent(
+        &mut self,
+        preset: CommandPreset,
+        agent: &SshAgentFacts,
+        environment: &mut BTreeMap<OsString, OsString>,
+        gaps: &mut Vec<String>,
+    ) {
+        environment.insert("SSH_AUTH_SOCK".into(), catalogue::SSH_AGENT.into());
+        let text = |at: &Path, text: String| Mount::Text { at: at.to_owned(), text };
+        let (own, system) = (catalogue::SSH_KNOWN_HOSTS, catalogue::SYSTEM_KNOWN_HOSTS);
+        self.put(text(Path::new(own), agent.known_hosts.clone()));
+        match &agent.client_settings {
+            Some((at, settings)) if self.shows(at) => {
+                // The first value counts: ssh_config(5).
+                self.put(text(at, format!("GlobalKnownHostsFile {own} {system}\n{settings}")));
+            }
+            // It has an `/etc` of its own, in which the file can be made.
+            _ if preset == CommandPreset::Minimal => {
+                self.put(text(Path::new(system), agent.known_hosts.clone()));
+            }
+            _ => {
+                let command = format!("ssh -o GlobalKnownHostsFile={own}");
+                environment.entry("GIT_SSH_COMMAND".into()).or_insert(command.into());
+                gaps.push(format!(
+                    "this host has no settings of ssh to add the granted hosts' keys to: git finds them, other programs need `-o GlobalKnownHostsFile={own}`"
+                ));
+            }
         }
     }
 

@@ -95,6 +95,7 @@ fn request() -> Request {
     Request {
         session: None,
         interception: None,
+        ssh_agent: None,
         mapped: Vec::new(),
         argv: vec!["make".into()],
         cwd: dir("/home/u/p"),

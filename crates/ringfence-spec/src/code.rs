@@ -256,6 +256,7 @@ names! {
     Sigkill, "sigkill", "The run was killed from outside.";
     Signal, "signal", "The program was ended by a signal.";
     Signals, "signals", "Signal handling could not be set up.";
+    SshAgent, "ssh_agent", "A grant of `--ssh-agent` cannot be used: no agent, no key, or an unknown host key.";
     Stdin, "stdin", "Standard input could not be read.";
     Stdio, "stdio", "The standard streams could not be connected.";
     StdioClosed, "stdio_closed", "A standard stream of the caller is closed.";

@@ -44,6 +44,8 @@ pub enum ConnectionDoor {
     Lookup,
     /// A published port: a connection from the host to a server of the run.
     Published,
+    /// A signature of the user's SSH agent for a login at this host.
+    SshAgent,
 }
 
 /// One connection that a run made or asked for.
@@ -79,6 +81,19 @@ pub struct Connection {
     pub count: u64,
 }
 
+/// A request to the user's SSH agent that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentRefusal {
+    /// The request, such as `sign`.
+    pub request: String,
+    /// The host and port of the login, if they are known.
+    pub place: Option<String>,
+    /// The reason.
+    pub reason: String,
+    /// The smallest grant that would allow it.
+    pub grant: Option<String>,
+}
+
 /// A message from the network helper to the supervisor of its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NetworkEvent {
@@ -96,6 +111,8 @@ pub enum NetworkEvent {
         /// The connection.
         connection: Box<Connection>,
     },
+    /// The user's SSH agent was not asked.
+    AgentRefused(Box<AgentRefusal>),
     /// Connections that are counted and not listed.
     Unlisted(u64),
     /// Something that the outcome must name as a gap.

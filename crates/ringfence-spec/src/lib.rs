@@ -21,6 +21,7 @@
 //! | `quantity` | sizes, time spans and counts with units |
 //! | `risk` | potential harm of a call |
 //! | `secret` | credentials that a run uses without having them |
+//! | `ssh_agent` | logins by the user's SSH agent that a run may have |
 
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -45,9 +46,12 @@ mod publish;
 mod quantity;
 mod risk;
 mod secret;
+mod ssh_agent;
 
 pub use code::{Code, DenialRule};
-pub use connection::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent, SECRET_RULE};
+pub use connection::{
+    AgentRefusal, Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent, SECRET_RULE,
+};
 pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
     ResourceFence, SyscallFence, Tier,
@@ -70,3 +74,4 @@ pub use publish::PublishedPort;
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
 pub use secret::{SecretGrant, SecretSource};
+pub use ssh_agent::{SshAgentGrant, SshKeyName};

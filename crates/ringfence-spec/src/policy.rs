@@ -333,6 +333,8 @@ pub struct Policy {
     pub own_directories: Option<(String, Vec<String>)>,
     /// Credentials that the network helper puts into requests.
     pub secrets: Vec<crate::SecretGrant>,
+    /// Logins by the user's SSH agent.
+    pub ssh_agent: Vec<crate::SshAgentGrant>,
     /// Ports of the run that the host may connect to.
     pub publish: Vec<crate::PublishedPort>,
     /// Requests that hosts may receive; a host without such a rule may receive any.
@@ -367,6 +369,7 @@ impl Policy {
             upstream: None,
             own_directories: None,
             secrets: Vec::new(),
+            ssh_agent: Vec::new(),
             publish: Vec::new(),
             net_requests: Vec::new(),
             net_limits: Vec::new(),

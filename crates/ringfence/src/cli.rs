@@ -889,6 +889,9 @@ pub(crate) struct PolicyFlags {
     /// A credential that requests to HOST carry and the run never has: `NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]`
     #[arg(long, value_name = "SECRET")]
     pub(crate) secret: Vec<String>,
+    /// A host at which keys of the SSH agent may log in: `HOST`, or `KEY@HOST` with SHA256:FINGERPRINT or a .pub file as KEY
+    #[arg(long, value_name = "GRANT")]
+    pub(crate) ssh_agent: Vec<String>,
     /// Requests that a host may receive: `[METHOD,… ]HOST[/PATH]`; TLS to that host ends in Ringfence
     #[arg(long, value_name = "REQUEST")]
     pub(crate) net_request: Vec<String>,

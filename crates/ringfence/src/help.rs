@@ -30,6 +30,7 @@ const FOR_COMMANDS: &[&str] = &[
     "env",
     "net",
     "secret",
+    "ssh_agent",
     "net_request",
     "net_limit",
     "publish",

@@ -128,6 +128,7 @@ pub fn request(
     Ok(Request {
         session: asked.session,
         interception: None,
+        ssh_agent: None,
         mapped: Vec::new(),
         argv: asked.argv,
         cwd,

@@ -36,6 +36,8 @@ pub use request::{RequestRule, covers_path};
 pub use rule::NetworkRule;
 pub use upstream::UpstreamProxy;
 
+pub(crate) use rule::split_port;
+
 use rule::{Pattern, Ports};
 
 /// Ports that a run can hold: a listener for each family fits in one message of descriptors.

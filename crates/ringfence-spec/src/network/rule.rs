@@ -203,7 +203,7 @@ fn parse(text: &str) -> Result<NetworkRule, String> {
 }
 
 /// Splits `HOST`, `HOST:PORT`, `[V6]` and `[V6]:PORT`.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
+pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let (host, port) = if text.starts_with('[') {
         let end = text.find(']').ok_or("`[` without `]`; write it as `[2001:db8::1]:443`")?;
         let (host, rest) = text.split_at(end + 1);

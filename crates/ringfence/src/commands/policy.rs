@@ -155,6 +155,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::NetProxy => text(effective.policy.upstream.as_ref().map(ToString::to_string)),
         Key::NetCa => json!(effective.policy.net_ca),
         Key::Secret => json!(effective.policy.secrets),
+        Key::SshAgent => json!(effective.policy.ssh_agent),
         Key::NetRequest => json!(effective.policy.net_requests),
         Key::NetLimit => json!(effective.policy.net_limits),
         Key::Publish => json!(effective.policy.publish),

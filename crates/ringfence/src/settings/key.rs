@@ -28,6 +28,7 @@ pub(crate) enum Key {
     NetProxy,
     NetCa,
     Secret,
+    SshAgent,
     NetRequest,
     NetLimit,
     Publish,
@@ -45,7 +46,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 36] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -69,6 +70,7 @@ impl Key {
         Self::NetProxy,
         Self::NetCa,
         Self::Secret,
+        Self::SshAgent,
         Self::NetRequest,
         Self::NetLimit,
         Self::Publish,
@@ -110,6 +112,7 @@ impl Key {
             Self::NetProxy => "net_proxy",
             Self::NetCa => "net_ca",
             Self::Secret => "secret",
+            Self::SshAgent => "ssh_agent",
             Self::NetRequest => "net_request",
             Self::NetLimit => "net_limit",
             Self::Publish => "publish",

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use ringfence_spec::network::{NetworkLimit, RequestRule, UpstreamProxy};
 use ringfence_spec::{
     ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
-    ProcView, PublishedPort, SecretGrant, Span, Tier, WorkerSpeedups,
+    ProcView, PublishedPort, SecretGrant, Span, SshAgentGrant, Tier, WorkerSpeedups,
 };
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
@@ -92,6 +92,7 @@ pub(super) enum Value {
     Address(std::net::SocketAddr),
     Proxy(UpstreamProxy),
     Secrets(Vec<SecretGrant>),
+    SshAgent(Vec<SshAgentGrant>),
     Ports(Vec<PublishedPort>),
     Requests(Vec<RequestRule>),
     NetLimits(Vec<NetworkLimit>),
@@ -192,6 +193,7 @@ impl Layer {
             (Key::Socket, &flags.socket),
             (Key::Env, &flags.env),
             (Key::Secret, &flags.secret),
+            (Key::SshAgent, &flags.ssh_agent),
             (Key::NetRequest, &flags.net_request),
             (Key::NetLimit, &flags.net_limit),
             (Key::Publish, &flags.publish),
@@ -236,9 +238,12 @@ impl Layer {
             })?;
             let separator = match key {
                 Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
-                Key::Env | Key::AllowImport | Key::NetDeny | Key::NetLimit | Key::Publish => {
-                    Some(',')
-                }
+                Key::Env
+                | Key::AllowImport
+                | Key::NetDeny
+                | Key::NetLimit
+                | Key::Publish
+                | Key::SshAgent => Some(','),
                 // A rule may hold commas, between its methods.
                 Key::NetRequest => Some(';'),
                 _ => None,
@@ -344,8 +349,12 @@ impl Layer {
         let mut values = BTreeMap::new();
         for (key, texts) in pairs {
             let value = parse(key, &texts, base).map_err(|why| {
-                Problem::usage(Code::BadValue, format!("`{}` has a bad value", name(key)))
-                    .cause(why)
+                let problem =
+                    Problem::usage(Code::BadValue, format!("`{}` has a bad value", name(key)));
+                match key {
+                    Key::SshAgent => problem.cause(why).hint(SshAgentGrant::FORMS),
+                    _ => problem.cause(why),
+                }
             })?;
             values.insert(key, value);
         }
@@ -370,6 +379,7 @@ fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> 
                 ("hide", !flags.hide.is_empty()),
                 ("socket", !flags.socket.is_empty()),
                 ("secret", !flags.secret.is_empty()),
+                ("ssh-agent", !flags.ssh_agent.is_empty()),
                 ("net-request", !flags.net_request.is_empty()),
                 ("net-limit", !flags.net_limit.is_empty()),
                 ("publish", !flags.publish.is_empty()),
@@ -419,6 +429,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
         Key::Secret => all(texts, Value::Secrets),
+        Key::SshAgent => all(texts, Value::SshAgent),
         Key::Publish => all(texts, Value::Ports),
         Key::NetRequest => all(texts, Value::Requests),
         Key::NetLimit => all(texts, Value::NetLimits),

@@ -498,6 +498,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             upstream: pick!(chosen, NetProxy, Proxy),
             own_directories: sources.own_directories.clone(),
             secrets: pick!(chosen, Secret, Secrets).unwrap_or_default(),
+            ssh_agent: pick!(chosen, SshAgent, SshAgent).unwrap_or_default(),
             publish: pick!(chosen, Publish, Ports).unwrap_or_default(),
             net_requests: pick!(chosen, NetRequest, Requests).unwrap_or_default(),
             net_limits: sources.net_limits(),
