@@ -158,3 +158,156 @@ fn padded(number: &[u8], size: usize) -> Option<Vec<u8>> {
     let zeros = size.checked_sub(number.len())?;
     Some([&vec![0; zeros], number].concat())
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use ring::rand::SystemRandom;
+    use ring::signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+        Ed25519KeyPair, KeyPair as _,
+    };
+
+    use super::*;
+
+    /// Some fields.
+    pub(crate) fn fields(strings: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for string in strings {
+            put_string(&mut bytes, string);
+        }
+        bytes
+    }
+
+    /// An Ed25519 key that signs.
+    pub(crate) struct Signer {
+        pair: Ed25519KeyPair,
+        pub(crate) key: Vec<u8>,
+    }
+
+    impl Signer {
+        pub(crate) fn new(seed: u8) -> Self {
+            let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+            let key = fields(&[b"ssh-ed25519", pair.public_key().as_ref()]);
+            Self { pair, key }
+        }
+
+        pub(crate) fn sign(&self, data: &[u8]) -> Vec<u8> {
+            fields(&[b"ssh-ed25519", self.pair.sign(data).as_ref()])
+        }
+    }
+
+    /// A number as SSH writes it: without leading zeros, and never negative.
+    fn number(bytes: &[u8]) -> Vec<u8> {
+        let zeros = bytes.iter().take_while(|b| **b == 0).count();
+        let bytes = &bytes[zeros..];
+        let sign: &[u8] = if bytes.first().is_some_and(|b| b & 0x80 != 0) { &[0] } else { &[] };
+        [sign, bytes].concat()
+    }
+
+    #[test]
+    fn signatures_of_every_kind_verify_and_of_other_data_do_not() {
+        let signer = Signer::new(1);
+        assert!(is_verifiable(&signer.key));
+        assert!(verifies(&signer.key, &signer.sign(b"data"), b"data"));
+        assert!(!verifies(&signer.key, &signer.sign(b"data"), b"date"));
+        assert!(!verifies(&Signer::new(2).key, &signer.sign(b"data"), b"data"));
+        let random = SystemRandom::new();
+        for (signing, name, curve) in [
+            (&ECDSA_P256_SHA256_FIXED_SIGNING, "ecdsa-sha2-nistp256", "nistp256"),
+            (&ECDSA_P384_SHA384_FIXED_SIGNING, "ecdsa-sha2-nistp384", "nistp384"),
+        ] {
+            let der = EcdsaKeyPair::generate_pkcs8(signing, &random).unwrap();
+            let pair = EcdsaKeyPair::from_pkcs8(signing, der.as_ref(), &random).unwrap();
+            let key = fields(&[name.as_bytes(), curve.as_bytes(), pair.public_key().as_ref()]);
+            // Often enough that numbers with leading zeros come too.
+            for n in 0..600u32 {
+                let data = n.to_be_bytes();
+                let signature = pair.sign(&random, &data).unwrap();
+                let (r, s) = signature.as_ref().split_at(signature.as_ref().len() / 2);
+                let numbers = fields(&[&number(r), &number(s)]);
+                let signature = fields(&[name.as_bytes(), &numbers]);
+                assert!(verifies(&key, &signature, &data), "{name} {n}");
+                assert!(!verifies(&key, &signature, b"other"), "{name} {n}");
+                assert!(!verifies(&key, &[signature, vec![0]].concat(), &data), "{name} {n}");
+            }
+            let other = fields(&[b"ssh-ed25519", b"x"]);
+            assert!(!verifies(&key, &other, b""));
+        }
+    }
+
+    /// A key and its signatures of `the session`, by openssl(1).
+    const RSA_KEY: &str = concat!(
+        "AAAAB3NzaC1yc2EAAAADAQABAAABAQC2kLUuJ++78wNoCV/QhPyr44SsfA70cF5yJkE6uJ+wIdHYc7hHTGQlPytb8EILGJodDsd6",
+        "OMi1AmLd84lgIo41Ju74pRg1SdLnPKBvBHiNUoTDgkbdRG9jqBrKRVireVEtgPuYJZY0HIUoXn5Cv14Htg35iMiiEQRTAeHFuqP1",
+        "ttd3AMECJbRddiHKmFVorLZrnSTbFyyhncLen/hWfORFgpE6m3r1c+wpzyGEYsjd95asuk1d+08j0Kz8dw5d8UvkR1boUCSy6uRi",
+        "RTIiU2fI7Sycg3QCWBwz//e3EhlJIkWzbJLm0AM/ULPeL+3qvHl0OgGBlYLzmQqPIocz634R",
+    );
+    const RSA_SHA256: &str = concat!(
+        "BO1SxT5Dxxa5gKrJ5IzW0YJXAJSRyRdToEJSaSRXDhmfiULRUwVbIfQuqrmX1hDN08MzEnR0rOUttIM6nXWb675NLtLoPgDnr1h8",
+        "LMkRwZsOvCeUYhUMhB2c8cxMiftPXOXpkseyCLncmuFCbks5ZYVw5v24dYIRwCu4T5Aw5ZMBRntTmq/vbUZYUiak5kS402crRfLc",
+        "KxhTv/hwvyRoK5ZvoMAtxScCmjDkw3427C41KoYCUhMdwrjAd7KyWYeTmaSPiWaNAIkw1NQ+7wxnTMt1Kcdcf6gXIQcLhSVu9a2i",
+        "4f23U2R+hWCAjQ/Is9+ARvHUM6zqqFv1CylrM4/G4Q==",
+    );
+    const RSA_SHA512: &str = concat!(
+        "LrOM8+s2giiKbKZjQsjGdnBRPYy5cFtJY5svcs8JzAVc9hYVuN3a8FuxM9JzNU0HiSJeNvYtlnyNoPizh8xl2eov+jhXgJOoypw0",
+        "Y+UNYfE/HXCjPSSFkjD3jB939NKcgTIixk2xOJYXXx65pH/8gK2we1hJ3JuiRPGezhHOFT+m9H6D9k8jz/F2cBudl9ADXwNlo+8P",
+        "Dah2QQwF12oxdkErzJW+hCKLWBEB7EIfDGoEK1wadLPiJsVe9gbl979UZHytZ5aUqX48b/jyOZ6ZSpsARp4ywdj40OpEuS0NVQvt",
+        "qwAThxmzWo0muXthhrHvp2SeMThqS6FmKirTxndOaQ==",
+    );
+    const RSA_SHA1: &str = concat!(
+        "md+iAl3FW4Y5ZHBnUMw8oBsg9jGMOzJZIDvnoU/I6iubhQ+niUAWBkoIwnI4qiUmH3gk6oIcICtK4V0siX8Hz2qiTBlPAtOHdqzA",
+        "aHX+f/LSTKtFjVI4yuiPVqcoDluCdfI4P1m9/bbJ/EgRK/PJqCGd05BSIJDgteFqbM2JdLS47eV20BAJd/roKcClphRVpJXPUHJ9",
+        "Fd9bXTvAOm67Boq1w7L7MlgVNUmG69oZuBJfotFw8NeeWLWBpv43GoRHYNTxDnOyWPsnXSG1t31GaCW0XWcdc4EEGh16kWQsMdAR",
+        "RIQKR6ADosFYW5CU2VuRIfDCT+TRmwMbP/s9FKjoKg==",
+    );
+
+    #[test]
+    fn rsa_signs_with_sha_2_and_never_with_sha_1() {
+        let read = |text: &str| STANDARD.decode(text).unwrap();
+        let key = read(RSA_KEY);
+        assert!(is_verifiable(&key));
+        for (name, signature, verified) in [
+            ("rsa-sha2-256", RSA_SHA256, true),
+            ("rsa-sha2-512", RSA_SHA512, true),
+            ("rsa-sha2-512", RSA_SHA256, false),
+            ("rsa-sha2-256", RSA_SHA512, false),
+            ("ssh-rsa", RSA_SHA1, false),
+            ("ssh-rsa", RSA_SHA256, false),
+            ("rsa-sha2-256", RSA_SHA1, false),
+        ] {
+            let signature = fields(&[name.as_bytes(), &read(signature)]);
+            assert_eq!(verifies(&key, &signature, b"the session"), verified, "{name}");
+            assert!(!verifies(&key, &signature, b"another session"), "{name}");
+        }
+        // Too short to be safe.
+        let small = fields(&[b"ssh-rsa", &[1, 0, 1], &[0x7f; 128]]);
+        assert!(!is_verifiable(&small));
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_ssh_keygen() {
+        // `ssh-keygen -l` of the key above.
+        assert_eq!(
+            fingerprint(&STANDARD.decode(RSA_KEY).unwrap()),
+            "SHA256:CwLZMvHESj0Cl5gBLKSNcZ1mbFxCprvGbMuInt8XrmE"
+        );
+        assert_eq!(key_type(&STANDARD.decode(RSA_KEY).unwrap()), Some("ssh-rsa"));
+        assert_eq!(key_type(b""), None);
+        assert_eq!(key_type(&fields(&[b"a b"])), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_key_or_signature_panics(
+            key in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+            signature in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+            kind in proptest::sample::select(vec!["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"]),
+        ) {
+            verifies(&key, &signature, b"");
+            let framed = [fields(&[kind.as_bytes()]), key].concat();
+            verifies(&framed, &fields(&[kind.as_bytes(), &signature]), b"");
+            verifies(&framed, &fields(&[b"rsa-sha2-256", &signature]), b"");
+        }
+    }
+}
