@@ -10,6 +10,7 @@ mod published;
 mod rows;
 #[allow(dead_code, reason = "the attack documents use more of it")]
 mod servers;
+mod ssh;
 
 #[allow(dead_code, reason = "the tests of `it` use more of it")]
 #[path = "../it/support.rs"]
@@ -32,7 +33,7 @@ const INSIDE: &str = "--inside";
 
 /// The rows of every module.
 fn all_rows() -> impl Iterator<Item = &'static (&'static str, rows::Row)> {
-    let tables = [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, tools::ROWS];
+    let tables = [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, ssh::ROWS, tools::ROWS];
     tables.into_iter().flatten()
 }
 
