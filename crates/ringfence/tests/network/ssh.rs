@@ -71,7 +71,7 @@ impl Scene {
                 kinds.iter().map(|kind| key(&format!("{name}.{kind}"), kind)).collect();
             processes.push(sshd(&world, name, at, &keys));
         }
-        let mut command = world.here(Command::new("ssh-agent"));
+        let mut command = with_users(&world, "ssh-agent");
         command.args(["-D", "-a"]).arg(&agent).stdout(Stdio::null()).stderr(Stdio::null());
         processes.push(command.bounded_spawn_within(10 * limit()).unwrap());
         until(|| std::os::unix::net::UnixStream::connect(&agent).is_ok(), "ssh-agent");
@@ -114,8 +114,7 @@ fn public(key: &Path) -> String {
 
 /// Runs a program on the host and returns what it says.
 fn tool(world: &World, program: &str, args: &[&str]) -> String {
-    let mut command = world.here(Command::new(program));
-    let output = command.args(args).bounded_output().unwrap();
+    let output = with_users(world, program).args(args).bounded_output().unwrap();
     assert!(output.status.success(), "{program} {args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -129,11 +128,36 @@ fn until(is_there: impl Fn() -> bool, what: &str) {
     }
 }
 
-/// An sshd at port 22 of an address, with a user `git` whom both keys may log in as. In a mount namespace, for a list of
-/// users and a /run of its own: sshd wants the user to have an entry, and root's a directory in /run.
-fn sshd(world: &World, name: &str, at: Ipv4Addr, keys: &[PathBuf]) -> Running {
+/// A program on the host, in a mount namespace with a list of users and a /run of its own: the programs of OpenSSH want
+/// their user to have an entry, and root's sshd wants a directory in /run.
+fn with_users(world: &World, program: &str) -> Command {
     let root = world.root().display();
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let users = world.write(
+        "passwd",
+        &format!(
+            "git:x:{uid}:{gid}::{root}:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n"
+        ),
+    );
+    let prepare = format!(
+        "mount --bind {} /etc/passwd && mount -t tmpfs none /run && mkdir -m 755 /run/sshd",
+        users.display()
+    );
+    let mut command = world.here(Command::new("/usr/bin/unshare"));
+    if geteuid().is_root() {
+        command.args(["--mount", "sh", "-c", &format!("{prepare} && exec \"$@\"")]);
+    } else {
+        let back = format!("unshare --map-user={uid} --map-group={gid}");
+        let script = format!("{prepare} && exec {back} \"$@\"");
+        command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+    }
+    command.args(["sh", program]);
+    command
+}
+
+/// An sshd at port 22 of an address, with a user `git` whom both keys may log in as.
+fn sshd(world: &World, name: &str, at: Ipv4Addr, keys: &[PathBuf]) -> Running {
+    let root = world.root().display();
     let keys: String = keys.iter().map(|key| format!("HostKey {}\n", key.display())).collect();
     let config = world.write(
         &format!("{name}.conf"),
@@ -142,25 +166,8 @@ fn sshd(world: &World, name: &str, at: Ipv4Addr, keys: &[PathBuf]) -> Running {
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nPidFile none\nLogLevel DEBUG\n"
         ),
     );
-    let users = world.write(
-        "passwd",
-        &format!(
-            "git:x:{uid}:{gid}::{root}:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n"
-        ),
-    );
-    let (config, users) = (config.display(), users.display());
-    let sshd = format!("{SSHD} -D -E {root}/{name}.log -f {config}");
-    let prepare = format!(
-        "mount --bind {users} /etc/passwd && mount -t tmpfs none /run && mkdir -m 755 /run/sshd"
-    );
-    let mut command = world.here(Command::new("/usr/bin/unshare"));
-    if geteuid().is_root() {
-        command.args(["--mount", "sh", "-c", &format!("{prepare} && exec {sshd}")]);
-    } else {
-        let back = format!("unshare --map-user={uid} --map-group={gid}");
-        let script = format!("{prepare} && exec {back} {sshd}");
-        command.args(["--map-root-user", "--mount", "sh", "-c", &script]);
-    }
+    let mut command = with_users(world, SSHD);
+    command.args(["-D", "-E", &format!("{root}/{name}.log"), "-f"]).arg(config);
     let running = command.bounded_spawn_within(10 * limit()).unwrap();
     until(|| TcpStream::connect(SocketAddr::from((at, 22))).is_ok(), SSHD);
     running
