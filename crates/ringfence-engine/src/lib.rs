@@ -37,6 +37,7 @@
 //! | [`search`], `vectors`, `services` | ranked search in a session, by meaning too, and from inside its runs |
 //! | [`admission`] | concurrency, rates, queues, circuit breakers |
 //! | `intercept`, [`watch`] | rules, risk ratings, alerts |
+//! | `credentials`, `ssh_agent` | what a run uses and never has: read on the host, handed to the network helper |
 //! | `record`, `verdict` | ledger rows; status and error of an outcome |
 //! | `partial_output`, `redacted_stream` | output of a running call; secrets taken out of it as it is written |
 //! | `metrics`, `trace` | numbers and timings |

@@ -84,6 +84,10 @@ impl Plan {
                 _ => {}
             }
         }
+        // A fresh name for each login of the user.
+        if let Some(agent) = policy.network.as_mut().and_then(|n| n.ssh_agent.as_mut()) {
+            agent.socket.clear();
+        }
         // They describe a repository's content, and not the run's permissions.
         policy.git_indexes.clear();
         // A fresh name for each run, in three places.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -11,8 +12,8 @@ use ringfence_plan::{
     Access, Arg, BindSource, CallerIds, CgroupFacts, Checkpoints, CodeRequest, CoreDumps, FileId,
     FileKind, Found, GitFacts, HomeEntry, HostFacts, ListenerKind, MaskKind, Mount, NetworkCapture,
     NetworkWay, OwnEffect, OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts,
-    Request, Resource, Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces,
-    WritableRoot, plan_alone, plan_code, plan_command, render,
+    Request, Resource, Rlimit, RootEntry, SshAgentFacts, SshAgentPlan, Step, SystemText,
+    SystemTextKind, UserNamespaces, WritableRoot, plan_alone, plan_code, plan_command, render,
 };
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Fallback, Limits, NetworkFence, Policy, Problem, Tier,
@@ -235,6 +236,75 @@ fn a_missing_layer_is_a_named_gap() {
     assert_eq!(plan.tier, Tier::None);
     assert!(plan.landlock.is_none());
     assert!(plan.enforcement.gaps.iter().any(|g| g.contains("no Landlock")));
+}
+
+fn ssh_agent() -> SshAgentFacts {
+    SshAgentFacts {
+        plan: SshAgentPlan { socket: "/tmp/ssh-x/agent.1".into(), access: Vec::new() },
+        known_hosts: "git.test ssh-ed25519 AAAA\n".to_owned(),
+        client_settings: Some(("/etc/ssh/ssh_config".into(), "Host *\n".to_owned())),
+    }
+}
+
+#[test]
+fn ssh_finds_the_agent_and_the_keys_of_granted_hosts() {
+    let made = |preset, settings: bool| {
+        let plan = plan(|policy, request, facts| {
+            policy.preset = preset;
+            policy.network = "allow:git.test:22".parse().unwrap();
+            facts.system.push(RootEntry::Directory(dir("/etc")));
+            let mut agent = ssh_agent();
+            agent.client_settings = agent.client_settings.filter(|_| settings);
+            request.ssh_agent = Some(agent);
+        });
+        plan.unwrap()
+    };
+    let text = |plan: &Plan, path: &str| {
+        plan.mounts().find_map(|mount| match mount {
+            Mount::Text { at, text } if at == Path::new(path) => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let variable = |plan: &Plan, name: &str| plan.environment.get(OsStr::new(name)).cloned();
+    let plan = made(CommandPreset::Workspace, true);
+    assert_eq!(variable(&plan, "SSH_AUTH_SOCK").unwrap(), "/run/ringfence/ssh-agent");
+    assert_eq!(variable(&plan, "GIT_SSH_COMMAND"), None);
+    let settings = text(&plan, "/etc/ssh/ssh_config").unwrap();
+    assert!(settings.starts_with("GlobalKnownHostsFile /run/ringfence/ssh_known_hosts "));
+    assert!(settings.ends_with("\nHost *\n"), "{settings}");
+    assert!(text(&plan, "/run/ringfence/ssh_known_hosts").unwrap().starts_with("git.test "));
+    let network = plan.network.as_ref().unwrap();
+    assert!(network.listeners.iter().any(|l| l.kind == ListenerKind::SshAgent));
+    // Another login of the user's has another socket, and the policy is the same.
+    let mut other = plan.clone();
+    let agent = other.network.as_mut().and_then(|network| network.ssh_agent.as_mut());
+    agent.unwrap().socket = "/tmp/ssh-y/agent.2".into();
+    assert_eq!(other.sha256(), plan.sha256());
+    // Without settings of the system's to add to.
+    let plan = made(CommandPreset::Workspace, false);
+    assert!(variable(&plan, "GIT_SSH_COMMAND").unwrap().to_str().unwrap().starts_with("ssh -o"));
+    assert!(plan.enforcement.gaps.iter().any(|gap| gap.contains("GlobalKnownHostsFile")));
+    let plan = made(CommandPreset::Minimal, true);
+    assert!(text(&plan, "/etc/ssh/ssh_known_hosts").is_some());
+}
+
+#[test]
+fn an_ssh_agent_that_a_run_could_not_reach_is_refused() {
+    let edits: [(fn(&mut HostFacts), &str); 3] = [
+        (|f| f.network_capture = NetworkCapture::Refused("EPERM".into()), "not captured"),
+        (|f| f.user_namespaces = UserNamespaces::Refused("no".into()), "no unix sockets"),
+        (|f| f.seccomp_notify = false, "could not connect"),
+    ];
+    for (edit, word) in edits {
+        let refused = plan(|policy, request, facts| {
+            policy.network = "allow:git.test:22".parse().unwrap();
+            request.ssh_agent = Some(ssh_agent());
+            edit(facts);
+        });
+        let problem = refused.unwrap_err();
+        assert_eq!(problem.code, Code::SshAgent);
+        assert!(problem.cause.as_ref().is_some_and(|cause| cause.contains(word)), "{problem:?}");
+    }
 }
 
 /// A limit of 0 does not keep a handler that is started by a pipe from starting, and 1 does.

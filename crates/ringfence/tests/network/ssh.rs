@@ -203,6 +203,10 @@ fn logs_in(servers: &Servers) {
     assert_eq!(signed[0]["rule"].as_str().unwrap(), format!("ssh_agent:{grant}"));
     let ledger = world.ringfence(&["audit", "ls", "--tool", "network", "--json"]).stdout;
     assert!(ledger.contains("ssh_agent:SHA256:"), "{ledger}");
+    // The preset with an /etc of its own.
+    let flags = ["--net", NET, "--ssh-agent", "one.test", "--preset", "minimal"];
+    let login = "ssh -o BatchMode=yes git@one.test echo logged in";
+    Outcome(0, world.sh_json(&flags, login).1).says("logged in");
     // Without the grant there is no agent.
     let ran = scene.run(&[], "echo agent: ${SSH_AUTH_SOCK:-none}; ls /run/ringfence || true");
     ran.says("agent: none");
