@@ -18,7 +18,7 @@ const KNOWN_HOSTS_BYTES_MAX: u64 = 8 << 20;
 /// Maximum size of a public key's file, and of ssh's settings.
 const SMALL_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Lists of host keys below the home, and of the system: ssh_config(5).
+/// Lists of host keys below the home, and of the system: `ssh_config(5)`.
 const USER_LISTS: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
 const SYSTEM_LISTS: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
 

@@ -563,7 +563,7 @@ impl Capture {
                 connection.program = client.as_ref().and_then(|client| client.program.clone());
                 self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
             }
-            NetworkEvent::AgentRefused(refusal) => self.reports.refused_agent(*refusal),
+            NetworkEvent::AgentRefused(refusal) => self.reports.refused_agent(&refusal),
             NetworkEvent::Unlisted(more) => {
                 self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
             }
@@ -660,7 +660,7 @@ impl NetworkReport {
         }
     }
 
-    fn refused_agent(&mut self, refusal: AgentRefusal) {
+    fn refused_agent(&mut self, refusal: &AgentRefusal) {
         let denial = agent_denial(refusal);
         let is_same =
             |d: &&mut Denial| d.subject == denial.subject && d.argument == denial.argument;
@@ -720,7 +720,7 @@ fn subject(connection: &Connection) -> String {
 }
 
 /// The denial for a request to the SSH agent. The helper took its words from a run: each is shown with a bound.
-fn agent_denial(refusal: AgentRefusal) -> Denial {
+fn agent_denial(refusal: &AgentRefusal) -> Denial {
     let cut = |text: &str| -> String { text.chars().take(500).collect() };
     let request = escape_name(&cut(&refusal.request)).into_owned();
     let reason = cut(&refusal.reason);
@@ -781,6 +781,7 @@ fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
 }
 
 /// Descriptors for the helper besides listeners.
+#[derive(Clone, Copy)]
 struct HelperExtras<'a> {
     credentials: Option<&'a OwnedFd>,
     agent: Option<&'a OwnedFd>,

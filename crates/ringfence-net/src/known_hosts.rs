@@ -1,4 +1,4 @@
-//! Keys of hosts in ssh's own lists: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. Does no I/O.
+//! Keys of hosts in ssh's own lists: sshd(8), "`SSH_KNOWN_HOSTS` FILE FORMAT". Does no I/O.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -372,16 +372,13 @@ impl SshAgent {
             write_message(stream, request).await?;
             read_message(stream).await
         };
-        match tokio::time::timeout(ANSWER_PATIENCE, answer).await {
-            Ok(Ok(Some(answer))) => Some(answer),
-            _ => {
-                *outside = None;
-                let gap =
-                    "the SSH agent outside the run does not answer: no further login is signed";
-                state.reporter.send(&NetworkEvent::Gap(gap.to_owned()));
-                None
-            }
+        if let Ok(Ok(Some(answer))) = tokio::time::timeout(ANSWER_PATIENCE, answer).await {
+            return Some(answer);
         }
+        *outside = None;
+        let gap = "the SSH agent outside the run does not answer: no further login is signed";
+        state.reporter.send(&NetworkEvent::Gap(gap.to_owned()));
+        None
     }
 
     /// The keys of the user's agent that may be used.

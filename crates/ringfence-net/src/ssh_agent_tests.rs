@@ -100,6 +100,9 @@ fn a_login_at_the_bound_host_is_signed() {
     assert!(matches!(decision, Decision::Sign { access: 0, .. }), "{decision:?}");
 }
 
+/// Name, data, key, flags, and a part of the reason.
+type SignRow<'a> = (&'a str, Vec<u8>, &'a [u8], u32, &'a str);
+
 #[test]
 fn only_a_login_at_that_host_by_that_key_is_signed() {
     let scene = Scene::new();
@@ -116,7 +119,7 @@ fn only_a_login_at_that_host_by_that_key_is_signed() {
     other_service[4 + ID.len() + 1 + (4 + 3) + 4] = b'x';
     let sshsig = [b"SSHSIG", &fields(&[b"git", b"", b"sha512", &[0; 64]])[..]].concat();
     let no_login = "only logins are signed";
-    let rows: Vec<(&str, Vec<u8>, &[u8], u32, &str)> = vec![
+    let rows: Vec<SignRow<'_>> = vec![
         ("a file", sshsig, key, 0, no_login),
         ("nothing", Vec::new(), key, 0, no_login),
         ("only an id", fields(&[ID]), key, 0, no_login),

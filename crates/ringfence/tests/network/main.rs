@@ -33,7 +33,8 @@ const INSIDE: &str = "--inside";
 
 /// The rows of every module.
 fn all_rows() -> impl Iterator<Item = &'static (&'static str, rows::Row)> {
-    let tables = [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, ssh::ROWS, tools::ROWS];
+    let tables =
+        [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, ssh::ROWS, tools::ROWS];
     tables.into_iter().flatten()
 }
 
