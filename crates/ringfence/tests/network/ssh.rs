@@ -121,7 +121,7 @@ fn tool(world: &World, program: &str, args: &[&str]) -> String {
 
 /// Waits until a server is there.
 fn until(is_there: impl Fn() -> bool, what: &str) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !is_there() {
         assert!(Instant::now() < end, "{what} does not start");
         std::thread::sleep(Duration::from_millis(10));
@@ -158,7 +158,8 @@ fn with_users(world: &World, program: &str) -> Command {
 /// An sshd at port 22 of an address, with a user `git` whom both keys may log in as.
 fn sshd(world: &World, name: &str, at: Ipv4Addr, keys: &[PathBuf]) -> Running {
     let root = world.root().display();
-    let keys: String = keys.iter().map(|key| format!("HostKey {}\n", key.display())).collect();
+    let keys: Vec<String> = keys.iter().map(|key| format!("HostKey {}\n", key.display())).collect();
+    let keys = keys.concat();
     let config = world.write(
         &format!("{name}.conf"),
         &format!(
