@@ -669,6 +669,9 @@ impl NetworkReport {
         } else if self.n_agent_refusals < REFUSED_MAX {
             self.n_agent_refusals += 1;
             self.denials.push(denial);
+        } else if self.n_agent_refusals == REFUSED_MAX {
+            self.n_agent_refusals += 1;
+            self.gap("further requests that the SSH agent refused are not listed".to_owned());
         }
     }
 
@@ -730,7 +733,7 @@ fn agent_denial(refusal: &AgentRefusal) -> Denial {
     };
     let hint = match &refusal.grant {
         Some(grant) => {
-            let grant = cut(grant);
+            let grant = escape_name(&cut(grant)).into_owned();
             Hint::operator(
                 format!("{reason}; `--ssh-agent {grant}` does"),
                 format!("to allow logins by the SSH agent: `{grant}`"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Running, limit, missing};
+use ringfence_testing::{BoundedCommand as _, Json, Running, limit, missing};
 use rustix::process::{getegid, geteuid};
 
 use crate::rows::{Outcome, Row, world_of};
@@ -19,6 +19,8 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("ssh: nothing but logins is signed, and no key is changed", only_logins),
     ("ssh: a forwarded agent signs nothing", forwarded),
     ("ssh: a client that binds to no host is refused", unbound),
+    ("ssh: an agent that ends is a refusal and a gap", agent_ends),
+    ("ssh: more refusals than can be listed are a gap", flood),
     ("ssh: grants that cannot work are clear errors", errors),
 ];
 
@@ -321,6 +323,59 @@ except ConnectionResetError:
     let ran = Outcome(code, json);
     ran.says("answer b'\\x05'").says("oversized b''");
     ran.denied(&["ssh_agent(sign)", "has not bound its connection to a host", "OpenSSH 8.9"]);
+}
+
+/// An agent that takes the connection and closes it.
+fn agent_ends(servers: &Servers) {
+    let Some(scene) = Scene::new(servers) else { return };
+    let socket = scene.world.root().join("ending");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let ending = std::thread::spawn(move || drop(listener.accept()));
+    let mut command = scene.world.command(&[
+        "run",
+        "--json",
+        "--net",
+        NET,
+        "--ssh-agent",
+        "one.test",
+        "--",
+        "sh",
+        "-c",
+        "ssh-add -l; ssh -o BatchMode=yes git@one.test echo logged in",
+    ]);
+    let output = command.env("SSH_AUTH_SOCK", &socket).bounded_output().unwrap();
+    ending.join().unwrap();
+    let ran = Outcome(0, Json::parse(&String::from_utf8(output.stdout).unwrap()));
+    assert!(!ran.stdout().contains("logged in"), "{}", ran.1);
+    let gaps = ran.1["enforcement"]["gaps"].to_string();
+    assert_eq!(gaps.matches("the SSH agent outside the run does not answer").count(), 1, "{gaps}");
+}
+
+fn flood(servers: &Servers) {
+    let Some(scene) = Scene::new(servers) else { return };
+    let program = r#"
+import os, socket, struct
+def text(b): return struct.pack(">I", len(b)) + b
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["SSH_AUTH_SOCK"])
+for n in range(2000):
+    s.sendall(text(b"\x1b" + text(b"extension%d" % n)))
+    assert s.recv(5, socket.MSG_WAITALL) == text(b"\x05")
+# As many connections as there are places, each with a message that never ends, and one more that waits for its turn.
+held = []
+for n in range(64):
+    c = socket.socket(socket.AF_UNIX); c.connect(os.environ["SSH_AUTH_SOCK"]); c.sendall(b"\0\1"); held.append(c)
+held.pop().close()
+c = socket.socket(socket.AF_UNIX); c.connect(os.environ["SSH_AUTH_SOCK"]); s.close()
+c.sendall(text(b"\x1b" + text(b"query"))); print("served", len(c.recv(100)) > 0)
+"#;
+    let flags = ["--net", NET, "--ssh-agent", "one.test"];
+    let (code, json) = scene.world.python(&flags, program);
+    let ran = Outcome(code, json);
+    ran.says("served True");
+    let n = ran.denials().iter().filter(|denial| denial.contains("ssh_agent(extension")).count();
+    assert_eq!(n, 256, "{:?}", ran.denials());
+    let gaps = ran.1["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("further requests that the SSH agent refused"), "{gaps}");
 }
 
 fn errors(servers: &Servers) {
