@@ -290,7 +290,8 @@ fn ssh_finds_the_agent_and_the_keys_of_granted_hosts() {
 
 #[test]
 fn an_ssh_agent_that_a_run_could_not_reach_is_refused() {
-    let edits: [(fn(&mut HostFacts), &str); 3] = [
+    type Edit = fn(&mut HostFacts);
+    let edits: [(Edit, &str); 3] = [
         (|f| f.network_capture = NetworkCapture::Refused("EPERM".into()), "not captured"),
         (|f| f.user_namespaces = UserNamespaces::Refused("no".into()), "no unix sockets"),
         (|f| f.seccomp_notify = false, "could not connect"),

@@ -345,7 +345,7 @@ fn agent_ends(servers: &Servers) {
     ]);
     let output = command.env("SSH_AUTH_SOCK", &socket).bounded_output().unwrap();
     ending.join().unwrap();
-    let ran = Outcome(0, Json::parse(&String::from_utf8(output.stdout).unwrap()));
+    let ran = Outcome(0, Json::parse(String::from_utf8(output.stdout).unwrap()));
     assert!(!ran.stdout().contains("logged in"), "{}", ran.1);
     let gaps = ran.1["enforcement"]["gaps"].to_string();
     assert_eq!(gaps.matches("the SSH agent outside the run does not answer").count(), 1, "{gaps}");
