@@ -36,6 +36,9 @@ const WEB_PORTS: [u16; 2] = [80, 443];
 /// Time for an answer of the user's agent: a person may have to confirm it, or to touch a token.
 const ANSWER_PATIENCE: Duration = Duration::from_mins(2);
 
+/// Reason that a login which a grant allows was not signed.
+const NOT_SIGNED: &str = "the SSH agent outside did not sign: the key is for certain hosts (`ssh-add -h`), the use was not confirmed, or the agent has ended";
+
 const FAILURE: u8 = 5;
 const SUCCESS: u8 = 6;
 const REQUEST_IDENTITIES: u8 = 11;
@@ -414,7 +417,7 @@ impl SshAgent {
             address: None,
             rule: Some(format!("ssh_agent:{fingerprint}@{}", place(&access.host, access.port))),
             verdict: if is_signed { ConnectionVerdict::Allowed } else { ConnectionVerdict::Failed },
-            reason: (!is_signed).then(|| "the SSH agent outside did not sign".to_owned()),
+            reason: (!is_signed).then(|| NOT_SIGNED.to_owned()),
             grant: None,
             door: ConnectionDoor::SshAgent,
             sent_bytes: 0,
