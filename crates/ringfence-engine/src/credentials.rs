@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use ringfence_jail::read_secret;
-use ringfence_jail::survey::{entries_of, found, read_trusted};
+use ringfence_jail::survey::{entries_of, found, read_trusted, resolve};
+use ringfence_jail::{Registry, read_secret};
 use ringfence_net::authority;
 use ringfence_net::credentials::{Credential, Credentials, placeholder};
 use ringfence_net::java_store::trust_store;
@@ -76,7 +76,9 @@ pub(crate) fn prepare(
         .map_err(|e| cannot("cannot make a certificate authority", &e))?;
     let mut all = Vec::new();
     let mut placeholders = Vec::new();
+    let mut sources = Vec::new();
     for grant in &policy.secrets {
+        sources.push(source_of(grant, place)?);
         let value = read(grant, place)?;
         let shown = placeholder(&value).map_err(|e| cannot("cannot make a placeholder", &e))?;
         placeholders.push((grant.name.clone(), shown.clone()));
@@ -122,6 +124,7 @@ pub(crate) fn prepare(
             java_stores,
             placeholders,
             hidden,
+            sources,
         },
     }))
 }
@@ -188,6 +191,31 @@ fn check_request_rule(policy: &Policy, rule: &RequestRule) -> Result<(), Problem
     let message = format!("the rule `{rule}` is about requests to {host}, which no rule allows");
     Err(Problem::usage(Code::BadValue, message)
         .hint(format!("allow the host too: `--net allow:{host}{port}`")))
+}
+
+/// The secret and the paths by which its value is found again; `None` if it is read once: a variable, and a file that a run
+/// could have written. A link that a run could have made, and that leads elsewhere, is an error.
+fn source_of(
+    grant: &SecretGrant,
+    place: &HostContext,
+) -> Result<Option<(SecretGrant, Vec<PathBuf>)>, Problem> {
+    let paths = match &grant.source {
+        SecretSource::Variable(_) => return Ok(None),
+        SecretSource::Command(_) => Vec::new(),
+        SecretSource::File(path) => {
+            place.without_planted_links(path, "--secret")?;
+            // A file that is not there is an error of its own.
+            let Ok(resolved) = resolve(path) else { return Ok(None) };
+            let links = resolved.links.into_iter().map(|(link, _)| link);
+            let paths: Vec<PathBuf> = links.chain([resolved.found.path]).collect();
+            let registry = Registry::new(&place.state);
+            if paths.iter().any(|path| registry.written_by_runs(path).is_some()) {
+                return Ok(None);
+            }
+            paths
+        }
+    };
+    Ok(Some((grant.clone(), paths)))
 }
 
 fn read(grant: &SecretGrant, place: &HostContext) -> Result<String, Problem> {

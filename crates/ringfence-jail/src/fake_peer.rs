@@ -135,7 +135,7 @@ pub(crate) fn closed_network() -> NetworkPlan {
         requests: Vec::new(),
         limits: Vec::new(),
         published: Vec::new(),
-        secrets: Vec::new(),
+        reread: Vec::new(),
         ssh_agent: None,
     }
 }

@@ -376,7 +376,7 @@ impl Capture {
         user: Option<(u32, u32)>,
         credentials: Option<OwnedFd>,
     ) -> Self {
-        let sources = Sources::new(plan.secrets.clone());
+        let sources = Sources::new(plan.reread.clone());
         Self {
             plan,
             user,
@@ -466,7 +466,8 @@ impl Capture {
     /// Gives the helper a value that was read again. It asks for one, and waits until it has an answer.
     fn pass_on_value(&mut self, Reread { index, value }: Reread) {
         if let Err(why) = &value {
-            let name = self.plan.secrets.get(index).map_or("", |grant| grant.name.as_str());
+            let grant = self.plan.reread.get(index).and_then(Option::as_ref);
+            let name = grant.map_or("", |grant| grant.name.as_str());
             self.reports.gap_once(format!("the secret `{name}` was not read again: {why}"));
         }
         let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };

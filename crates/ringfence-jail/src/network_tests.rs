@@ -299,8 +299,8 @@ fn next_packet(helper: &OwnedFd) -> (Vec<u8>, Option<String>) {
 
 fn capture_with_secret(source: &str) -> (Capture, OwnedFd) {
     let (mut capture, helper) = capture();
-    capture.plan.secrets = vec![format!("T={source}@h.test").parse().unwrap()];
-    capture.sources = Sources::new(capture.plan.secrets.clone());
+    capture.plan.reread = vec![Some(format!("T={source}@h.test").parse().unwrap()), None];
+    capture.sources = Sources::new(capture.plan.reread.clone());
     (capture, helper)
 }
 
@@ -310,12 +310,13 @@ fn a_secret_is_read_again_for_the_helper_no_more_often_than_once_a_second() {
     let file = dir.path().join("token");
     std::fs::write(&file, "value-one\n").unwrap();
     let (mut capture, helper) = capture_with_secret(&format!("file:{}", file.display()));
-    for index in [0, 0, 7] {
+    for index in [0, 0, 1, 7] {
         says(&helper, &NetworkEvent::Stale(index));
         soon(|| capture.collect());
     }
     assert_eq!(next_packet(&helper), (b"V\0\0".to_vec(), Some("value-one".to_owned())));
     assert_eq!(next_packet(&helper), (b"V\0\0".to_vec(), None));
+    assert_eq!(next_packet(&helper), (b"V\x01\0".to_vec(), None));
     assert_eq!(next_packet(&helper), (b"V\x07\0".to_vec(), None));
     drop(helper);
     let gaps = soon(|| capture.finish()).gaps.join("\n");

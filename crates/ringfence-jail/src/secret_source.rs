@@ -163,14 +163,15 @@ pub(crate) struct Reread {
 /// Sources that a run's network helper asks for again.
 #[derive(Default)]
 pub(crate) struct Sources {
-    grants: Vec<SecretGrant>,
+    /// Each at its place in the policy; `None` for one that is read once.
+    grants: Vec<Option<SecretGrant>>,
     /// Time of the last reading of each.
     last: Vec<Option<Instant>>,
     printing: Vec<(usize, Printing)>,
 }
 
 impl Sources {
-    pub(crate) fn new(grants: Vec<SecretGrant>) -> Self {
+    pub(crate) fn new(grants: Vec<Option<SecretGrant>>) -> Self {
         let last = vec![None; grants.len()];
         Self { grants, last, printing: Vec::new() }
     }
@@ -178,7 +179,7 @@ impl Sources {
     /// Reads one again: a file at once, a command's output by and by. `None` if the answer comes later.
     pub(crate) fn ask(&mut self, index: usize) -> Option<Reread> {
         let failed = |why: &str| Some(Reread { index, value: Err(why.to_owned()) });
-        let Some(grant) = self.grants.get(index) else { return failed("there is no such secret") };
+        let Some(Some(grant)) = self.grants.get(index) else { return failed("it is read once") };
         if self.printing.iter().any(|(printing, _)| *printing == index) {
             return None;
         }

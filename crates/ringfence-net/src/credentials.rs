@@ -143,6 +143,8 @@ pub(crate) struct Scoped {
     is_stale: Cell<bool>,
     is_asked: Cell<bool>,
     answered: Notify,
+    /// True if the host reads it again when asked.
+    is_reread: bool,
 }
 
 /// The credentials of a run.
@@ -158,8 +160,13 @@ pub(crate) struct Misplaced {
 }
 
 impl Scopes {
-    pub(crate) fn new(all: Vec<Credential>) -> Result<Self, String> {
-        let scoped = all.into_iter().map(|credential| {
+    /// Parses the scopes; `reread` has the secrets that the host reads again, at their places.
+    pub(crate) fn new(
+        all: Vec<Credential>,
+        reread: &[Option<SecretGrant>],
+    ) -> Result<Self, String> {
+        let reread = reread.iter().map(Option::is_some).chain(std::iter::repeat(false));
+        let scoped = all.into_iter().zip(reread).map(|(credential, is_reread)| {
             let Credential { grant, placeholder, value } = credential;
             Ok(Scoped {
                 grant: grant.parse()?,
@@ -169,6 +176,7 @@ impl Scopes {
                 is_stale: Cell::new(false),
                 is_asked: Cell::new(false),
                 answered: Notify::new(),
+                is_reread,
             })
         });
         scoped.collect::<Result<_, String>>().map(Self)
@@ -303,6 +311,7 @@ impl Scoped {
     /// Returns true if its source may hold another value by now.
     fn may_be_old(&self) -> bool {
         match self.grant.source {
+            _ if !self.is_reread => false,
             SecretSource::Variable(_) => false,
             SecretSource::File(_) => {
                 self.is_stale.get() || self.read_at.get().elapsed() > FILE_AGE_MAX
@@ -378,11 +387,14 @@ mod tests {
     use super::*;
 
     fn scopes() -> Scopes {
-        Scopes::new(vec![Credential {
-            grant: "TOKEN=env:X@api.test/v1".into(),
-            placeholder: "sk-PLACEHOLDER".into(),
-            value: "sk-theREALVALU".into(),
-        }])
+        Scopes::new(
+            vec![Credential {
+                grant: "TOKEN=env:X@api.test/v1".into(),
+                placeholder: "sk-PLACEHOLDER".into(),
+                value: "sk-theREALVALU".into(),
+            }],
+            &[],
+        )
         .unwrap_or_else(|e| panic!("{e}"))
     }
 

@@ -37,6 +37,10 @@ const RESERVED: &str = "ringfence.invalid";
 /// Time that connections have to end when the run is over. Their other ends are gone.
 const LAST_CONNECTIONS_MAX: Duration = Duration::from_millis(500);
 
+/// Time that the supervisor has to read the last reports; on a busy machine it comes to it late. Less than the supervisor's
+/// own patience.
+const LAST_REPORTS_MAX: Duration = Duration::from_secs(2);
+
 /// Time to accept connections that were waiting when the run ended.
 const LAST_ACCEPTS: Duration = Duration::from_millis(2);
 
@@ -144,9 +148,10 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
     let reporter = Reporter::new(socket)?;
     let resolver = Resolver::new(orders.plan.resolver);
     let (secrets, interception) = match credentials {
-        Some(Credentials { authority_key, roots_pem, all }) => {
-            (Scopes::new(all)?, Some(Interception::new(&authority_key, &roots_pem)?))
-        }
+        Some(Credentials { authority_key, roots_pem, all }) => (
+            Scopes::new(all, &orders.plan.reread)?,
+            Some(Interception::new(&authority_key, &roots_pem)?),
+        ),
         None => (Scopes::default(), None),
     };
     // Two descriptors for each connection.
@@ -207,6 +212,7 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
     }
     tasks.abort();
     reporter.end_all();
+    let until = tokio::time::Instant::now() + LAST_REPORTS_MAX;
     while !reporter.flush() && tokio::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

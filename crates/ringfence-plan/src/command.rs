@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::{
     AuditState, ByteSize, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Hint,
     Limits, Network, NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence,
-    SyscallFence, Tier,
+    SecretGrant, SyscallFence, Tier,
 };
 
 use crate::catalogue;
@@ -349,8 +349,9 @@ fn namespaces(
         setup = Orders::opening();
     }
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
-    let network = network(policy, request, facts, &mut gaps)?;
-    if let Some(network) = &network {
+    let mut network = network(policy, request, facts, &mut gaps)?;
+    if let Some(network) = &mut network {
+        network.reread = reread(request);
         let captures = network.way == NetworkWay::Captured;
         let listeners = network.listeners.clone();
         setup.push(Step::CaptureNetwork { captures, listeners });
@@ -412,6 +413,16 @@ fn namespaces(
         },
         unobserved,
     })
+}
+
+/// Secrets that the host may read again. Not a file that this run could have replaced by a link to another one.
+fn reread(request: &Request) -> Vec<Option<SecretGrant>> {
+    let sources = request.interception.iter().flat_map(|interception| &interception.sources);
+    let is_out_of_reach = |paths: &[PathBuf]| !paths.iter().any(|path| request.can_write(path));
+    sources
+        .map(|source| source.as_ref().filter(|(_, paths)| is_out_of_reach(paths)))
+        .map(|source| source.map(|(grant, _)| grant.clone()))
+        .collect()
 }
 
 /// The captured network, or none where the host refuses to capture: then nothing is reachable, and an allowlist cannot be

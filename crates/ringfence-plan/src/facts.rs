@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ringfence_spec::SecretGrant;
 use serde::{Deserialize, Serialize};
 
 use crate::network::SshAgentPlan;
@@ -210,6 +211,16 @@ pub struct WritableRoot {
     pub secrets: Vec<PathBuf>,
     /// Git's executable surface.
     pub git: GitFacts,
+}
+
+impl Request {
+    /// Returns true if the run can change what this canonical path names.
+    pub(crate) fn can_write(&self, path: &Path) -> bool {
+        let roots = self.writable.iter().map(|root| &root.root).chain(&self.writable_files);
+        let sessions = self.session.iter().map(|session| &session.found);
+        let mapped = self.mapped.iter().map(|mapped| &mapped.found);
+        roots.chain(sessions).chain(mapped).any(|root| path.starts_with(&root.path))
+    }
 }
 
 impl WritableRoot {
@@ -500,6 +511,9 @@ pub struct Interception {
     pub placeholders: Vec<(String, String)>,
     /// Files that hold a credential.
     pub hidden: Vec<Found>,
+    /// The secrets of the policy, and for a file every link on the way to it and the file itself; `None` for one that must not
+    /// be read again.
+    pub sources: Vec<Option<(SecretGrant, Vec<PathBuf>)>>,
 }
 
 /// A session's directory, which outlives its runs and is seen under another name.

@@ -98,8 +98,9 @@ pub struct NetworkPlan {
     pub limits: Vec<NetworkLimit>,
     /// Ports that the host may connect to.
     pub published: Vec<PublishedPort>,
-    /// Secrets that requests carry: where the host reads their values again.
-    pub secrets: Vec<SecretGrant>,
+    /// Secrets whose values the host reads again during the run, each at its place in the policy; `None` for one that is read
+    /// once.
+    pub reread: Vec<Option<SecretGrant>>,
     /// Logins by the user's SSH agent.
     pub ssh_agent: Option<SshAgentPlan>,
 }
@@ -169,7 +170,7 @@ impl NetworkPlan {
             requests,
             limits,
             published,
-            secrets: policy.secrets.clone(),
+            reread: Vec::new(),
             ssh_agent,
         })
     }

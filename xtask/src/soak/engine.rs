@@ -27,7 +27,8 @@ const GONE: Duration = Duration::from_secs(1);
 const TIDY_MAX: Duration = Duration::from_mins(1);
 
 /// What a data directory has when no run and no session is there.
-const AT_REST: [&str; 5] = ["git", "ledger", "sessions", "sessions.key", "workspaces"];
+const AT_REST: [&str; 6] =
+    ["git", "ledger", "session-owners", "sessions", "sessions.key", "workspaces"];
 
 /// A first start makes keys and directories within this time.
 const FIRST_US_MAX: u64 = 30_000;
@@ -280,6 +281,8 @@ fn strange(data: &Path) -> Vec<String> {
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
     };
     let top = names(data.to_owned()).filter(|name| !AT_REST.contains(&&**name));
-    let sessions = names(data.join("sessions")).map(|name| format!("sessions/{name}"));
-    top.chain(sessions).collect()
+    let below = ["session-owners", "sessions"]
+        .into_iter()
+        .flat_map(|dir| names(data.join(dir)).map(move |name| format!("{dir}/{name}")));
+    top.chain(below).collect()
 }

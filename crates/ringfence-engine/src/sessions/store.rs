@@ -15,6 +15,9 @@ use super::state::{SessionId, SessionState};
 /// Maximum size of a state file; real ones are far smaller.
 const STATE_BYTES_MAX: u64 = 64 << 10;
 
+/// Attempts to add a session to its owner's.
+const NOTE_ATTEMPTS: usize = 10;
+
 /// Length of the signing key.
 const KEY_BYTES: usize = 32;
 
@@ -88,10 +91,18 @@ impl Store {
     /// Adds a session to those of its owner.
     fn note_owner(&self, state: &SessionState) -> Result<(), Problem> {
         let dir = self.owner_dir(&state.owner);
-        private_dir(&dir)?;
         let mut options = std::fs::OpenOptions::new();
-        let made = options.write(true).create(true).mode(0o600).open(dir.join(state.id.as_str()));
-        made.map(|_| ()).map_err(|e| {
+        options.write(true).create(true).mode(0o600);
+        let mut made = Ok(());
+        // Again if the owner's last session, and the directory with it, is removed meanwhile.
+        for _ in 0..NOTE_ATTEMPTS {
+            private_dir(&dir)?;
+            made = options.open(dir.join(state.id.as_str())).map(|_| ());
+            if !made.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+                break;
+            }
+        }
+        made.map_err(|e| {
             Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(e)
         })
     }
@@ -195,7 +206,11 @@ impl Store {
     pub(super) fn remove(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
         self.remove_files(id)?;
-        gone(std::fs::remove_file(self.owner_dir(owner).join(id.as_str())))
+        let dir = self.owner_dir(owner);
+        gone(std::fs::remove_file(dir.join(id.as_str())))?;
+        // Fails while the owner has others.
+        let _ = std::fs::remove_dir(dir);
+        Ok(())
     }
 
     fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {

@@ -11,6 +11,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("a placeholder elsewhere is refused", placeholder_elsewhere),
     ("a secret's sources and their errors", secret_sources),
     ("a secret's file is read again when it was replaced", file_is_read_again),
+    ("a secret's file in the workspace is read once", source_in_the_workspace),
     ("a secret's command runs again when the host refuses the value", command_runs_again),
     ("a client with certificates of its own uses a base URL", base_url),
     ("clients trust the run's authority", clients_trust_the_authority),
@@ -219,6 +220,30 @@ read code < code; [ "$code" = 200 ] && break; sleep 0.2; done; echo "code $code"
     assert!(requests[0].contains(CANARY) && !requests[0].contains(&later), "{requests:?}");
     assert!(requests.last().unwrap().contains(&later), "{requests:?}");
     assert!(!ran.1.to_string().contains("C4n4ry"), "{}", ran.1);
+}
+
+/// A source in the workspace: the run cannot have the host read another file in its place.
+fn source_in_the_workspace(servers: &Servers) {
+    let world = world_of(servers);
+    let other = world.write("other", "another-files-content");
+    let file = world.write("work/sub/token", CANARY);
+    servers.refuse_token(CANARY);
+    let secret = format!("TOKEN=file:{}@allowed.test", file.display());
+    let script = format!(
+        r#"get() {{ curl -sS -o /dev/null -w '%{{http_code}}\n' -H "Authorization: Bearer $TOKEN" https://allowed.test/; }}
+get; mv sub away; mkdir sub; rm -f sub/token; ln -sf {} sub/token; get; sleep 1; get"#,
+        other.display()
+    );
+    let (code, json) = world.sh_json(&["--net", ALLOWED, "--secret", &secret], &script);
+    let ran = Outcome(code, json);
+    assert_eq!(ran.stdout(), "401\n401\n401\n", "{}", ran.1);
+    let requests = servers.requests().join("\n");
+    assert!(!requests.contains("another-files"), "{requests}");
+    // Nor by a link that an earlier run left, which did not have the secret.
+    world.sh(&[], &format!("ln -sf {} sub/token", other.display()));
+    let next = world.ringfence(&["run", "--net", ALLOWED, "--secret", &secret, "--", "true"]);
+    assert_eq!(next.code, 126, "{}", next.stderr);
+    assert!(next.stderr.contains("is a link that leads out of the workspace"), "{}", next.stderr);
 }
 
 /// A command that prints another value each time.
