@@ -105,7 +105,8 @@ pub(crate) fn prepare(
         certificates.push('\n');
     }
     certificates.push_str(&authority.certificate_pem);
-    let java_stores = java_stores(place);
+    // Without the system's certificates a store would hold the run's authority alone.
+    let java_stores = if bundles.is_empty() { Vec::new() } else { java_stores(place) };
     let java_store = if java_stores.is_empty() { Vec::new() } else { trust_store(&certificates) };
     let credentials = Credentials { authority_key: authority.key_der, roots_pem, all };
     let memory =
@@ -129,7 +130,7 @@ pub(crate) fn prepare(
     }))
 }
 
-/// Java's stores on this host. Only below directories that no run can write.
+/// Java's stores on this host, below directories that are the system's.
 fn java_stores(place: &HostContext) -> Vec<PathBuf> {
     let mut homes: Vec<PathBuf> = Vec::new();
     for parent in JAVA_HOMES {

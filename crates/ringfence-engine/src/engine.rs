@@ -326,7 +326,7 @@ impl Engine {
     /// Lists an owner's sessions.
     pub async fn session_list(&self, owner: &str) -> Result<Vec<SessionState>, Problem> {
         let owner = owner.to_owned();
-        self.call("session", &owner.clone(), None, move |state| Ok(state.sessions()?.list(&owner)))
+        self.call("session", &owner.clone(), None, move |state| state.sessions()?.list(&owner))
             .await
     }
 

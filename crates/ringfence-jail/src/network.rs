@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::secret_source::{Reread, Sources};
+use crate::secret_source::{Reread, SecretReader};
 use ringfence_plan::{
     CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan,
     NetworkWay, SshAgentPlan, VALUE_PACKET,
@@ -344,8 +344,8 @@ pub(crate) struct Capture {
     has_ended: bool,
     pub(crate) clients: Clients,
     reports: NetworkReport,
-    /// Sources of the run's secrets.
-    sources: Sources,
+    /// Reads secrets again.
+    secrets: SecretReader,
 }
 
 /// Everything that happened on a run's network.
@@ -376,7 +376,7 @@ impl Capture {
         user: Option<(u32, u32)>,
         credentials: Option<OwnedFd>,
     ) -> Self {
-        let sources = Sources::new(plan.reread.clone());
+        let secrets = SecretReader::new(plan.reread.clone());
         Self {
             plan,
             user,
@@ -392,7 +392,7 @@ impl Capture {
             has_ended: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
-            sources,
+            secrets,
         }
     }
 
@@ -440,7 +440,7 @@ impl Capture {
             .map(|(_, fd)| fd.as_fd())
             .chain(socket.map(AsFd::as_fd))
             .chain(redirects)
-            .chain(self.sources.fds())
+            .chain(self.secrets.fds())
     }
 
     /// Starts the helper, passes connections on to it, collects what it reports.
@@ -452,13 +452,13 @@ impl Capture {
             let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
             redirects.pass_on(socket);
         }
-        self.read_sources();
+        self.read_secrets();
         self.collect();
     }
 
     /// Passes on values that a command has printed.
-    fn read_sources(&mut self) {
-        while let Some(reread) = self.sources.step() {
+    fn read_secrets(&mut self) {
+        while let Some(reread) = self.secrets.step() {
             self.pass_on_value(reread);
         }
     }
@@ -466,15 +466,14 @@ impl Capture {
     /// Gives the helper a value that was read again. It asks for one, and waits until it has an answer.
     fn pass_on_value(&mut self, Reread { index, value }: Reread) {
         if let Err(why) = &value {
-            let grant = self.plan.reread.get(index).and_then(Option::as_ref);
-            let name = grant.map_or("", |grant| grant.name.as_str());
+            let name = self.secrets.name(index);
             self.reports.gap_once(format!("the secret `{name}` was not read again: {why}"));
         }
         let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };
         let index = u16::try_from(index).unwrap_or(u16::MAX).to_le_bytes();
         let packet = [IoSlice::new(VALUE_PACKET), IoSlice::new(&index)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let fds: Vec<BorrowedFd<'_>> = value.iter().map(AsFd::as_fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = value.iter().flatten().map(AsFd::as_fd).collect();
         // A helper that does not read is ended soon: see `look`.
         let flags = SendFlags::DONTWAIT;
         let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
@@ -509,7 +508,7 @@ impl Capture {
             return;
         }
         // Commands that print nothing for too long.
-        self.read_sources();
+        self.read_secrets();
         self.look_at = self.helper.as_ref().map(|_| now + LOOK_INTERVAL);
         if let Some(helper) = &mut self.helper
             && helper.is_stopped()
@@ -569,8 +568,10 @@ impl Capture {
                 self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
             }
             NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
-            NetworkEvent::Stale(index) => {
-                if let Some(reread) = self.sources.ask(usize::from(index)) {
+            NetworkEvent::RereadSecret(index) => {
+                if !self.is_finishing
+                    && let Some(reread) = self.secrets.ask(usize::from(index))
+                {
                     self.pass_on_value(reread);
                 }
             }

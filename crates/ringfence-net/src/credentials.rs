@@ -30,6 +30,10 @@ const FILE_AGE_MAX: Duration = Duration::from_secs(10);
 /// Time that a request waits for a value that is read again. Then it carries the old one.
 const REREAD_MAX: Duration = Duration::from_secs(10);
 
+/// Time before a refused value is read again that was the same the last time, and the longest.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+
 /// Earlier values of a secret that answers may repeat.
 const VALUES_KEPT: usize = 4;
 
@@ -141,6 +145,8 @@ pub(crate) struct Scoped {
     read_at: Cell<Instant>,
     /// True if the host refused the value.
     is_stale: Cell<bool>,
+    /// Time before a refused value is read again; longer each time that it was the same.
+    pause: Cell<Duration>,
     is_asked: Cell<bool>,
     answered: Notify,
     /// True if the host reads it again when asked.
@@ -174,6 +180,7 @@ impl Scopes {
                 values: RefCell::new(VecDeque::from([value])),
                 read_at: Cell::new(Instant::now()),
                 is_stale: Cell::new(false),
+                pause: Cell::new(Duration::ZERO),
                 is_asked: Cell::new(false),
                 answered: Notify::new(),
                 is_reread,
@@ -195,7 +202,7 @@ impl Scopes {
             }
             let answered = scoped.answered.notified();
             if !scoped.is_asked.replace(true) {
-                reporter.send(&NetworkEvent::Stale(index));
+                reporter.send(&NetworkEvent::RereadSecret(index));
             }
             let _ = tokio::time::timeout(REREAD_MAX, answered).await;
             // Without an answer the next request asks again.
@@ -203,9 +210,9 @@ impl Scopes {
         }
     }
 
-    /// Notes that the host refused a request to it that may have carried a credential.
-    pub(crate) fn refused_by(&self, host: &Host, port: u16) {
-        for scoped in self.0.iter().filter(|scoped| scoped.is_for(host, port)) {
+    /// Notes that the host refused a request that carried these credentials.
+    pub(crate) fn refused_by_host(&self, carried: &[usize]) {
+        for scoped in carried.iter().filter_map(|index| self.0.get(*index)) {
             scoped.is_stale.set(true);
         }
     }
@@ -219,7 +226,12 @@ impl Scopes {
         let mut value = String::new();
         let read = memory
             .map(|memory| File::from(memory).take(VALUE_BYTES_MAX).read_to_string(&mut value));
-        if matches!(read, Some(Ok(1..))) && value != scoped.value() {
+        if !matches!(read, Some(Ok(1..))) || value == scoped.value() {
+            forget(value);
+            let pause = (scoped.pause.get() * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            scoped.pause.set(pause);
+        } else {
+            scoped.pause.set(Duration::ZERO);
             let mut values = scoped.values.borrow_mut();
             values.push_front(value);
             if values.len() > VALUES_KEPT
@@ -236,7 +248,8 @@ impl Scopes {
         self.0.iter().all(|s| s.values.borrow().iter().all(|v| v.len() == s.placeholder.len()))
     }
 
-    /// Replaces placeholders by values in a request's head; refuses a placeholder whose scope is elsewhere.
+    /// Replaces placeholders by values in a request's head; refuses a placeholder whose scope is elsewhere. Returns the
+    /// credentials that the request carries.
     pub(crate) fn put_in(
         &self,
         host: &Host,
@@ -244,8 +257,10 @@ impl Scopes {
         tls: bool,
         path_and_query: &mut String,
         headers: &mut HeaderMap,
-    ) -> Result<(), Misplaced> {
-        for scoped in &self.0 {
+    ) -> Result<Vec<usize>, Misplaced> {
+        let mut carried = Vec::new();
+        for (index, scoped) in self.0.iter().enumerate() {
+            let mut is_carried = false;
             let path = path_and_query.split('?').next().unwrap_or_default().to_owned();
             let grant = &scoped.grant;
             let in_scope =
@@ -259,6 +274,7 @@ impl Scopes {
                     return Err(misplaced());
                 }
                 *path_and_query = path_and_query.replace(&scoped.placeholder, &scoped.value());
+                is_carried = true;
             }
             for (name, value) in headers.iter_mut() {
                 let is_basic = *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION;
@@ -268,9 +284,13 @@ impl Scopes {
                 }
                 *value = HeaderValue::from_bytes(&replaced).map_err(|_| misplaced())?;
                 value.set_sensitive(true);
+                is_carried = true;
+            }
+            if is_carried {
+                carried.push(index);
             }
         }
-        Ok(())
+        Ok(carried)
     }
 
     /// Replaces values by placeholders in the head of an answer.
@@ -310,14 +330,10 @@ impl Scoped {
 
     /// Returns true if its source may hold another value by now.
     fn may_be_old(&self) -> bool {
-        match self.grant.source {
-            _ if !self.is_reread => false,
-            SecretSource::Variable(_) => false,
-            SecretSource::File(_) => {
-                self.is_stale.get() || self.read_at.get().elapsed() > FILE_AGE_MAX
-            }
-            SecretSource::Command(_) => self.is_stale.get(),
-        }
+        let age = self.read_at.get().elapsed();
+        let is_file = matches!(self.grant.source, SecretSource::File(_));
+        let is_refused = self.is_stale.get() && age >= self.pause.get();
+        self.is_reread && (is_refused || is_file && age > FILE_AGE_MAX)
     }
 
     /// The header value with the credential in it; `None` if it has no placeholder.
@@ -404,7 +420,16 @@ mod tests {
         let mut path = path.to_owned();
         let host: Host = host.parse().unwrap();
         match scopes().put_in(&host, 443, tls, &mut path, &mut headers) {
-            Ok(()) => Ok((path, headers[AUTHORIZATION].to_str().unwrap().to_owned())),
+            Ok(carried) => {
+                let header = headers[AUTHORIZATION].to_str().unwrap().to_owned();
+                assert_eq!(
+                    carried.len(),
+                    usize::from(
+                        format!("{path}{header}").contains("VALU") || header.starts_with("Basic")
+                    )
+                );
+                Ok((path, header))
+            }
             Err(misplaced) => Err(misplaced.name),
         }
     }

@@ -23,7 +23,7 @@ use crate::dns::{self, Decision, Names};
 use crate::intercept::Interception;
 use crate::limits::Limits;
 use crate::published::InwardSockets;
-use crate::report::{PassedOn, Refusal, Reporter, Request};
+use crate::report::{Refusal, Reporter, Request, SupervisorPacket};
 use crate::resolver::Resolver;
 use crate::ssh_agent::{self, SshAgent};
 use crate::{captured, fence, proxy, published};
@@ -196,10 +196,10 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
         let state = Rc::clone(&state);
         serving.spawn_local(listen(state, listener, fd));
     }
-    while let Some(packet) = reporter.passed_on().await {
+    while let Some(packet) = reporter.next_packet().await {
         match packet {
-            PassedOn::Connection(connection) => serve_passed_on(&state, connection),
-            PassedOn::Value { index, memory } => state.secrets.replace_value(index, memory),
+            SupervisorPacket::Connection(connection) => serve_passed_on(&state, connection),
+            SupervisorPacket::Value { index, memory } => state.secrets.replace_value(index, memory),
         }
     }
     let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;

@@ -218,7 +218,7 @@ impl Session {
         if has_secret {
             self.state.secrets.refresh(host, port, &self.state.reporter).await;
         }
-        self.rewrite(&mut request, &to, upgrade.as_ref())?;
+        let carried = self.rewrite(&mut request, &to, upgrade.as_ref())?;
         let sent = sender.send_request(request).await;
         let mut response = match sent {
             Ok(response) => response,
@@ -228,8 +228,8 @@ impl Session {
                 return Err(text(StatusCode::BAD_GATEWAY, words));
             }
         };
-        if has_secret && response.status() == StatusCode::UNAUTHORIZED {
-            self.state.secrets.refused_by(host, port);
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.state.secrets.refused_by_host(&carried);
         }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let Some(client_upgrade) = client_upgrade else {
@@ -305,7 +305,7 @@ impl Session {
         let bad = |words: &str| text(StatusCode::BAD_REQUEST, words);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let Some((host, port)) = host_and_port(authority, Some(HTTPS)) else {
-            return Err(bad("ringfence: a base URL is http://127.0.0.1:3128/https/HOST"));
+            return Err(bad("ringfence: a base URL is /https/HOST of this proxy"));
         };
         if !self.state.secrets.has(&host, port) {
             let refusal = Refusal::denied(format!(
@@ -430,13 +430,13 @@ impl Session {
     }
 
     /// Writes a request as a client of the host would: origin form, one Host header, nothing of this connection, and the
-    /// credentials that are for it.
+    /// credentials that are for it. Returns those that it carries.
     fn rewrite(
         &self,
         request: &mut HttpRequest<Incoming>,
         to: &Destination,
         upgrade: Option<&HeaderValue>,
-    ) -> Result<(), OwnAnswer> {
+    ) -> Result<Vec<usize>, OwnAnswer> {
         let Destination { host, port, tls } = to;
         let (port, tls) = (*port, *tls);
         let mut path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
@@ -459,19 +459,19 @@ impl Session {
             headers.insert(UPGRADE, upgrade.clone());
         }
         let put = self.state.secrets.put_in(host, port, tls, &mut path, headers);
-        if let Err(Misplaced { name, scope }) = put {
+        let carried = put.map_err(|Misplaced { name, scope }| {
             let reason = format!("the placeholder of `{name}` is for {scope} only");
             let rule = Some(format!("{SECRET_RULE}{name}"));
             let refusal = Refusal { rule, ..Refusal::denied(reason) };
-            return Err(refuse(&self.request(host.clone(), port), &refusal, port));
-        }
+            refuse(&self.request(host.clone(), port), &refusal, port)
+        })?;
         if tls && self.state.secrets.has(host, port) {
             // An answer that repeats the credential must be readable.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let path = PathAndQuery::try_from(path).map_err(|_| not_sendable())?;
         *request.uri_mut() = Uri::from(path);
-        Ok(())
+        Ok(carried)
     }
 
     fn count(&self) {

@@ -19,6 +19,12 @@ use crate::http::{self, Target};
 use crate::relay::Rewound;
 use crate::report::{Refusal, Request};
 
+const HTTPS: u16 = 443;
+
+/// Beginning of base URLs inside a run, at the proxy's port.
+const BASE_URL: &str = "http://127.0.0.1:3128/https/";
+const _: () = assert!(PROXY_PORT == 3128);
+
 /// The run's authority, and the client side of connections to hosts.
 pub(crate) struct Interception {
     authority: Authority,
@@ -85,8 +91,14 @@ pub(crate) async fn serve(state: Rc<State>, mut stream: impl Stream, request: Re
         }
         Ok(Err(error)) => {
             // An alert about the certificate: the client has roots of its own.
+            let port = request.port.unwrap_or(HTTPS);
+            let base_url = match port {
+                _ if !state.secrets.has(&request.host, port) => String::new(),
+                HTTPS => format!(", or set its base URL to {BASE_URL}{name}"),
+                port => format!(", or set its base URL to {BASE_URL}{name}:{port}"),
+            };
             let reason = format!(
-                "the client does not accept the run's certificate authority ({error}); let it use the system's certificates or SSL_CERT_FILE, or set its base URL to http://127.0.0.1:{PROXY_PORT}/https/{name}"
+                "the client does not accept the run's certificate authority ({error}); let it use the system's certificates or SSL_CERT_FILE{base_url}"
             );
             request.refused(&Refusal::failed(reason));
         }

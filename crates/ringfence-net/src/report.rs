@@ -137,7 +137,7 @@ impl Reporter {
 
     /// Waits for a packet of the supervisor. None when it has closed its end or ended the run. A connection for which this
     /// process has no descriptor left arrives without one, and is closed.
-    pub(crate) async fn passed_on(&self) -> Option<PassedOn> {
+    pub(crate) async fn next_packet(&self) -> Option<SupervisorPacket> {
         while self.0.socket.readable().await.is_ok() {
             let mut body = [0u8; 4];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -153,12 +153,12 @@ impl Reporter {
                     let body = &body[..length];
                     if let Some([low, high]) = body.strip_prefix(VALUE_PACKET) {
                         let index = u16::from_le_bytes([*low, *high]);
-                        return Some(PassedOn::Value { index, memory: fd });
+                        return Some(SupervisorPacket::Value { index, memory: fd });
                     }
                     if body == CONNECTION_PACKET
                         && let Some(connection) = fd
                     {
-                        return Some(PassedOn::Connection(connection));
+                        return Some(SupervisorPacket::Connection(connection));
                     }
                 }
                 _ => return None,
@@ -169,7 +169,7 @@ impl Reporter {
 }
 
 /// A packet of the supervisor.
-pub(crate) enum PassedOn {
+pub(crate) enum SupervisorPacket {
     /// A connection of the run that it has accepted.
     Connection(OwnedFd),
     /// The value of a secret that was to be read again.

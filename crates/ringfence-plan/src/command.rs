@@ -1,11 +1,12 @@
 //! The plan of a command run: chooses the tier, names the gaps, lays out the steps.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
     AuditState, ByteSize, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Hint,
     Limits, Network, NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence,
-    SecretGrant, SyscallFence, Tier,
+    SecretGrant, SecretSource, SyscallFence, Tier,
 };
 
 use crate::catalogue;
@@ -282,12 +283,7 @@ fn namespaces(
     for (found, effect) in crate::view::grants(request) {
         let shown = found.path.display();
         match effect {
-            Some(ProtectedGrant::Refused) => {
-                let message = format!("`{shown}` cannot be made writable");
-                return Err(Problem::refused(Code::ProtectedPath, message)
-                    .cause("the host's git executes what it finds there")
-                    .hint("make such changes outside the fence"));
-            }
+            Some(ProtectedGrant::Refused) => return Err(protected_path(&found.path)),
             Some(ProtectedGrant::Given) => gaps.push(format!(
                 "`{shown}` is a protected name and writable by a grant: programs of the host obey what the run leaves there"
             )),
@@ -327,7 +323,7 @@ fn namespaces(
             environment.entry(name.into()).or_insert_with(|| catalogue::CERTIFICATES.into());
         }
         gaps.push(
-            "clients with built-in or pinned certificates do not trust the run's authority, nor does a Java outside /usr and /opt"
+            "clients with built-in or pinned certificates do not trust the run's authority, nor does a Java whose store is in none of the usual places"
                 .to_owned(),
         );
     }
@@ -415,14 +411,34 @@ fn namespaces(
     })
 }
 
-/// Secrets that the host may read again. Not a file that this run could have replaced by a link to another one.
+/// The error about a grant of git's own files.
+pub fn protected_path(path: &Path) -> Problem {
+    Problem::refused(Code::ProtectedPath, format!("`{}` cannot be made writable", path.display()))
+        .cause("the host's git executes or obeys what it finds there")
+        .hint("make such changes outside the fence")
+}
+
+/// Secrets that the host may read again. Not a file that this run could have replaced by a link to another one, and not by a
+/// command that names a directory of the run's: the run could have changed what it executes.
 fn reread(request: &Request) -> Vec<Option<SecretGrant>> {
     let sources = request.interception.iter().flat_map(|interception| &interception.sources);
-    let is_out_of_reach = |paths: &[PathBuf]| !paths.iter().any(|path| request.can_write(path));
+    let is_out_of_reach = |grant: &SecretGrant, paths: &[PathBuf]| match &grant.source {
+        SecretSource::Command(command) => {
+            !request.writable_paths().any(|writable| mentions(command, writable))
+        }
+        _ => !request.writable_paths().any(|root| paths.iter().any(|path| path.starts_with(root))),
+    };
     sources
-        .map(|source| source.as_ref().filter(|(_, paths)| is_out_of_reach(paths)))
+        .map(|source| source.as_ref().filter(|(grant, paths)| is_out_of_reach(grant, paths)))
         .map(|source| source.map(|(grant, _)| grant.clone()))
         .collect()
+}
+
+/// Returns true if a command's text may name this path: by itself, or by its last name after a variable or `~`.
+fn mentions(command: &str, path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    command.contains(path.to_string_lossy().as_ref())
+        || name.is_none_or(|name| command.contains(&format!("/{name}")))
 }
 
 /// The captured network, or none where the host refuses to capture: then nothing is reachable, and an allowlist cannot be

@@ -214,25 +214,36 @@ pub struct WritableRoot {
 }
 
 impl Request {
-    /// Returns true if the run can change what this canonical path names.
-    pub(crate) fn can_write(&self, path: &Path) -> bool {
-        let roots = self.writable.iter().map(|root| &root.root).chain(&self.writable_files);
+    /// Every file and directory of the host that the run can write, canonical.
+    pub(crate) fn writable_paths(&self) -> impl Iterator<Item = &Path> {
         let sessions = self.session.iter().map(|session| &session.found);
         let mapped = self.mapped.iter().map(|mapped| &mapped.found);
-        roots.chain(sessions).chain(mapped).any(|root| path.starts_with(&root.path))
+        let others = self.writable_files.iter().chain(sessions).chain(mapped);
+        let roots = self.writable.iter().flat_map(WritableRoot::paths);
+        roots.chain(others.map(|found| found.path.as_path()))
     }
 }
 
 impl WritableRoot {
-    /// Returns the protected name here that `path` is, or lies in.
-    pub(crate) fn protected_above(&self, path: &Path) -> Option<PathBuf> {
-        let mut names = self.protected.iter().chain(&self.git.protected);
-        let is_above = |name: &Path| path.starts_with(self.root.path.join(name));
-        let present = |name: &&Protected| matches!(name.state, ProtectedState::Present(_));
-        let found = names.find(|name| present(name) && is_above(&name.path));
+    /// Returns the protected name here that `path` is, or lies in, and true if it is git's.
+    pub(crate) fn protected_above(&self, path: &Path) -> Option<(PathBuf, bool)> {
+        let gits = self.git.protected.iter().map(|name| (name, true));
+        let mut names = gits.chain(self.protected.iter().map(|name| (name, false)));
+        let is_above = |name: &Protected| {
+            let is_present = matches!(name.state, ProtectedState::Present(_));
+            is_present && path.starts_with(self.root.path.join(&name.path))
+        };
+        let found = names.find(|(name, _)| is_above(name));
         found
-            .map(|name| self.root.path.join(&name.path))
+            .map(|(name, is_gits)| (self.root.path.join(&name.path), is_gits))
             .or_else(|| self.git.linked.as_ref().and_then(|linked| linked.protected_above(path)))
+    }
+
+    /// The directories that the run can write by this root.
+    fn paths(&self) -> Vec<&Path> {
+        let mut paths = self.git.linked.as_ref().map(|linked| linked.paths()).unwrap_or_default();
+        paths.push(&self.root.path);
+        paths
     }
 }
 

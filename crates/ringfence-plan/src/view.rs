@@ -78,11 +78,10 @@ pub(crate) fn grants(request: &Request) -> impl Iterator<Item = (&Found, Option<
     let files = request.writable_files.iter().map(|file| (file, false));
     files.chain(roots).map(|(found, is_repository)| {
         let protected = request.writable.iter().find_map(|root| root.protected_above(&found.path));
-        let effect = protected.and_then(|name| {
-            let in_git = name.components().any(|part| part.as_os_str() == ".git");
+        let effect = protected.and_then(|(name, is_gits)| {
             // A git directory and `modules` have protected names of their own.
             let has_own = is_repository || name.ends_with("modules");
-            if in_git {
+            if is_gits {
                 (!has_own).then_some(ProtectedGrant::Refused)
             } else {
                 Some(ProtectedGrant::Given)

@@ -118,7 +118,7 @@ pub enum NetworkEvent {
     /// Something that the outcome must name as a gap.
     Gap(String),
     /// The value of this secret, by its place in the policy, may have been replaced: it is to be read again.
-    Stale(u16),
+    RereadSecret(u16),
     /// The run is over and everything has been reported.
     End,
 }

@@ -126,7 +126,7 @@ impl Sessions {
         forked_from: Option<SessionId>,
         fill: impl FnOnce(&Path) -> Result<(), Problem>,
     ) -> Result<SessionState, Problem> {
-        if self.list(owner).len() >= self.settings.per_owner_max {
+        if self.list(owner)?.len() >= self.settings.per_owner_max {
             let message = format!("there are {} sessions already", self.settings.per_owner_max);
             return Err(Problem::refused(Code::TooManySessions, message).hint("close one first"));
         }
@@ -182,11 +182,11 @@ impl Sessions {
     }
 
     /// Lists an owner's sessions, oldest first.
-    pub fn list(&self, owner: &str) -> Vec<SessionState> {
+    pub fn list(&self, owner: &str) -> Result<Vec<SessionState>, Problem> {
         let now = self.clock.now_ms();
         let mut list: Vec<SessionState> = self
             .store
-            .list_of(owner)
+            .list_of(owner)?
             .iter()
             .filter_map(|id| self.store.load(id).ok().flatten())
             .filter(|state| same(&state.owner, owner) && now < state.expires_ms)
@@ -197,7 +197,7 @@ impl Sessions {
             })
             .collect();
         list.sort_by_key(|state| (state.created_ms, state.id.clone()));
-        list
+        Ok(list)
     }
 
     /// Copies a session's files to a new session. Variables are not copied.

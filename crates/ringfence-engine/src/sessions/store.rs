@@ -1,5 +1,6 @@
 //! Sessions on disk: a directory each, with the workspace and a signed state file.
 
+use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -108,8 +109,19 @@ impl Store {
     }
 
     /// Lists an owner's sessions, in any order; also some that exist no more.
-    pub(super) fn list_of(&self, owner: &str) -> Vec<SessionId> {
-        session_names(&self.owner_dir(owner))
+    pub(super) fn list_of(&self, owner: &str) -> Result<Vec<SessionId>, Problem> {
+        session_names(&self.owner_dir(owner)).map_err(|e| {
+            Problem::internal(Code::SessionUnwritable, "cannot list the owner's sessions").cause(e)
+        })
+    }
+
+    /// Removes a session from those of its owner.
+    fn forget_owner(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
+        let dir = self.owner_dir(owner);
+        gone(std::fs::remove_file(dir.join(id.as_str())))?;
+        // Fails while the owner has others.
+        let _ = std::fs::remove_dir(dir);
+        Ok(())
     }
 
     /// Returns the path of a session's workspace.
@@ -134,6 +146,7 @@ impl Store {
             .and_then(|()| self.save(state));
         if made.is_err() {
             let _ = self.remove_files(&state.id);
+            let _ = self.forget_owner(&state.id, &state.owner);
         }
         made
     }
@@ -194,7 +207,7 @@ impl Store {
 
     /// Lists every session directory, in any order.
     pub(super) fn list(&self) -> Vec<SessionId> {
-        session_names(&self.dir)
+        session_names(&self.dir).unwrap_or_default()
     }
 
     /// Deletes a session's state file. From here on the session does not exist, even if its files remain.
@@ -206,11 +219,7 @@ impl Store {
     pub(super) fn remove(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
         self.remove_files(id)?;
-        let dir = self.owner_dir(owner);
-        gone(std::fs::remove_file(dir.join(id.as_str())))?;
-        // Fails while the owner has others.
-        let _ = std::fs::remove_dir(dir);
-        Ok(())
+        self.forget_owner(id, owner)
     }
 
     fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {
@@ -230,19 +239,25 @@ impl Store {
         self.sweep_owners();
     }
 
-    /// Removes entries of sessions that exist no more, and owners without sessions.
+    /// Removes entries of sessions that exist no more, and owners without sessions; adds the sessions that have no entry, such
+    /// as those of a restored directory.
     fn sweep_owners(&self) {
         #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
         let Ok(owners) = std::fs::read_dir(&self.owners) else { return };
+        let mut missing: HashSet<SessionId> = self.list().into_iter().collect();
         for dir in owners.flatten().map(|entry| entry.path()) {
-            for id in session_names(&dir) {
-                let session = self.dir.join(id.as_str());
-                if rustix::fs::access(session, rustix::fs::Access::EXISTS).is_err() {
+            for id in session_names(&dir).unwrap_or_default() {
+                if !missing.remove(&id) {
                     let _ = std::fs::remove_file(dir.join(id.as_str()));
                 }
             }
             // Fails if it is not empty.
             let _ = std::fs::remove_dir(dir);
+        }
+        for id in missing {
+            if let Ok(Some(state)) = self.load(&id) {
+                let _ = self.note_owner(&state);
+            }
         }
     }
 
@@ -262,15 +277,18 @@ impl Store {
     }
 }
 
-/// The sessions that the entries of a directory are named after.
-fn session_names(dir: &Path) -> Vec<SessionId> {
+/// The sessions that the entries of a directory are named after; none if there is no such directory.
+fn session_names(dir: &Path) -> std::io::Result<Vec<SessionId>> {
     #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    entries
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries
         .flatten()
         .filter_map(|entry| Some(SessionId::from(entry.file_name().to_str()?)))
-        .filter(SessionId::is_well_formed)
-        .collect()
+        .filter(SessionId::is_well_formed);
+    Ok(names.collect())
 }
 
 fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
@@ -380,7 +398,7 @@ mod tests {
             store.create(state, |_| Ok(())).unwrap();
         }
         let of = |store: &Store, owner: &str| {
-            let mut ids = store.list_of(owner);
+            let mut ids = store.list_of(owner).unwrap();
             ids.sort();
             ids
         };
@@ -397,6 +415,10 @@ mod tests {
         store.retire(&a.id).unwrap();
         store.remove(&a.id, &a.owner).unwrap();
         assert_eq!(of(&store, &a.owner), std::slice::from_ref(&b.id));
+        // A session that was copied here from another data directory.
+        std::fs::remove_dir_all(store.owner_dir(&b.owner)).unwrap();
+        store.sweep();
+        assert_eq!(of(&store, &b.owner), std::slice::from_ref(&b.id));
         // Killed while it removed a session: the sweep finishes.
         store.retire(&other.id).unwrap();
         store.sweep();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_plan::{
     FileKind, Found, HostWorkspace, OwnEffect, OwnRule, PlaceholderShape, Protected,
-    ProtectedState, Request, WritableRoot, catalogue,
+    ProtectedState, Request, WritableRoot, catalogue, protected_path,
 };
 use ringfence_spec::{Code, CommandPreset, Policy, Problem};
 use ringfence_sys::untrusted::{open_absolute, open_beneath};
@@ -76,10 +76,12 @@ pub fn request(
     let mut writable_roots = Vec::new();
     let mut writable_files = Vec::new();
     if matches!(policy.preset, CommandPreset::Workspace | CommandPreset::Agent) {
+        refuse_gits_files(&cwd.path)?;
         writable_roots.push(cwd.clone());
     }
     for path in &policy.rw {
         let found = find(path, "rw", &writable_roots)?;
+        refuse_gits_files(&found.path)?;
         match found.kind {
             FileKind::Directory if writable_roots.iter().any(|r| r.path == found.path) => {}
             FileKind::Directory => writable_roots.push(found),
@@ -250,6 +252,23 @@ pub fn without_planted_links(
         }
     }
     Ok(if rest.as_os_str().is_empty() { resolved.found.path } else { target })
+}
+
+/// Refuses to make writable what git executes or obeys: below a git directory everything but the files that git itself writes
+/// in normal use. Wherever the run is started, and also if the repository itself is not writable.
+fn refuse_gits_files(path: &Path) -> Result<(), Problem> {
+    for dir in path.ancestors().skip(1) {
+        let is_git_dir = git::BARE.iter().all(|name| rustix::fs::lstat(dir.join(name)).is_ok());
+        if !is_git_dir {
+            continue;
+        }
+        let below = path.strip_prefix(dir).ok().and_then(|below| below.iter().next());
+        let is_written = below.and_then(OsStr::to_str).is_some_and(|name| {
+            catalogue::GIT_WRITTEN.contains(&name) || ["modules", "worktrees"].contains(&name)
+        });
+        return if is_written { Ok(()) } else { Err(protected_path(path)) };
+    }
+    Ok(())
 }
 
 fn led_out(key: &str, link: &Path, target: &Path) -> Problem {

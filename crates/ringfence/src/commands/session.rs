@@ -89,7 +89,7 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
             shown(&state);
         }
         SessionCommand::Ls { long, .. } => {
-            let all = sessions.list(LOCAL);
+            let all = sessions.list(LOCAL)?;
             let is_terminal = style::is_terminal(Stream::Stdout);
             // In a pipe only ids, for `for id in $(ringfence session ls)`.
             if args.shared.json || !(*long || is_terminal) {

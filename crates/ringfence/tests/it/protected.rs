@@ -76,6 +76,26 @@ fn a_grant_of_a_protected_name_is_named_and_of_gits_files_refused() {
         assert_eq!(ran.code, 126, "{name}: {}", ran.stderr);
         assert!(ran.stderr.contains("the host's git executes"), "{name}: {}", ran.stderr);
     }
+    // Also from elsewhere, with another preset, and for a repository by another name.
+    std::fs::create_dir(world.work().join("sub")).unwrap();
+    std::fs::rename(world.work().join(".git"), world.work().join("away.git")).unwrap();
+    let work = world.work();
+    let hooks = work.join("away.git/hooks");
+    let hooks = hooks.to_str().unwrap();
+    for flags in [
+        &["--cwd", "sub", "--rw", "away.git/hooks"][..],
+        &["--cwd", "sub", "--rw", hooks],
+        &["--preset", "minimal", "--rw", hooks],
+        &["--cwd", hooks],
+    ] {
+        let ran = world.ringfence(&[&["run"], flags, &["--", "true"]].concat());
+        assert_eq!(ran.code, 126, "{flags:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("the host's git executes"), "{flags:?}: {}", ran.stderr);
+    }
+    let refs = ["--cwd", "sub", "--rw", "away.git/refs"];
+    let ran = world.ringfence(&[&["run"], &refs[..], &["--", "true"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    std::fs::rename(work.join("away.git"), work.join(".git")).unwrap();
     let (_, outcome) = world.sh_json(
         &["--rw", ".claude", "--rw", ".mcp.json"],
         "for name in .claude/settings.json .mcp.json .git/config; do echo '# changed' >> $name; done",

@@ -287,7 +287,7 @@ curl -sS --cacert /dev/null https://allowed.test/v1 || echo "own certificates""#
     ran.says("the placeholder of `TOKEN` is for allowed.test/v1 only");
     ran.says("no secret is for other.test, so it has no base URL")
         .says("GET / HTTP/1.1 for allowed.test");
-    ran.says("a base URL is http://127.0.0.1:3128/https/HOST").says("own certificates");
+    ran.says("a base URL is /https/HOST of this proxy").says("own certificates");
     let requests = servers.requests();
     assert_eq!(requests.len(), 3, "{requests:#?}");
     assert!(requests[0].contains(&format!("Bearer {CANARY}")), "{requests:?}");
