@@ -179,7 +179,25 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
         self.facts.is_repository = true;
         let config = self.config(self.root, Path::new(""))?;
-        self.executable_surface(self.root, Path::new(""), &config)
+        self.executable_surface(self.root, Path::new(""), &config)?;
+        self.worktrees(self.root, Path::new(""), &config, None)
+    }
+
+    /// Protects a repository without a checkout of its own at `at`, as beside the worktrees that are made from it.
+    fn nested_bare(&mut self, at: &Path) -> Result<(), CallError> {
+        for name in BARE {
+            if self.root.look(at.join(name))?.is_none() {
+                return Ok(());
+            }
+        }
+        if self.protected.contains(at) || !self.may_protect_another() {
+            return Ok(());
+        }
+        self.pin(at);
+        let Some(git_dir) = self.root.sub(at)? else { return Ok(()) };
+        let config = self.config(&git_dir, at)?;
+        self.executable_surface(&git_dir, at, &config)?;
+        self.worktrees(&git_dir, at, &config, None)
     }
 
     /// `modules` of a repository, granted as a directory of its own: each module in it is protected like a repository.
@@ -400,6 +418,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                 let Some(git_dir) = self.root.sub(&git)? else { return Ok(()) };
                 let config = self.config(&git_dir, at)?;
                 self.executable_surface(&git_dir, &git, &config)?;
+                self.worktrees(&git_dir, &git, &config, None)?;
                 self.index(&git_dir, self.root.path().join(at), &config, Vec::new())
             }
             Some(seen) => {
@@ -418,6 +437,8 @@ impl<'a, 'b> Survey<'a, 'b> {
             let is_there = untrusted::stat_at(self.root, name.join(".git")).is_some();
             if is_there && self.may_protect_another() {
                 self.nested(name)?;
+            } else if !is_there && untrusted::stat_at(self.root, name.join("HEAD")).is_some() {
+                self.nested_bare(name)?;
             }
         }
         Ok(())

@@ -263,9 +263,9 @@ fn refuse_gits_files(path: &Path) -> Result<(), Problem> {
             continue;
         }
         let below = path.strip_prefix(dir).ok().and_then(|below| below.iter().next());
-        let is_written = below.and_then(OsStr::to_str).is_some_and(|name| {
-            catalogue::GIT_WRITTEN.contains(&name) || ["modules", "worktrees"].contains(&name)
-        });
+        let is_written = below
+            .and_then(OsStr::to_str)
+            .is_some_and(|name| catalogue::GIT_WRITTEN.contains(&name) || name == "modules");
         return if is_written { Ok(()) } else { Err(protected_path(path)) };
     }
     Ok(())

@@ -71,6 +71,10 @@ const WITH_NESTED: &str =
     "git init -q . && git init -q sub && git -C sub commit -q --allow-empty -m s
     git add sub 2>/dev/null && git commit -qm sub";
 
+/// A bare repository, and a worktree made from it.
+const BARE_WITH_WORKTREE: &str = "git init -q s && git -C s commit -q --allow-empty -m s
+    git clone -q --bare s repo.git && rm -rf s && git -C repo.git worktree add -q ../wt";
+
 const ROWS: &[Row] = &[
     row("an index that is a link", REPOSITORY, &[evil!("add deep/ev; mv .git/index idx; ln -s ../idx .git/index")]),
     row(
@@ -336,6 +340,30 @@ E"],
          git config diff.x.textconv 'sh d.sh' && git add -A && git commit -qm d",
         &["echo 'touch MARK; cat' > d.sh; echo b > a.txt"],
     ),
+    row(
+        "worktrees of a repository below the workspace",
+        "git init -q main && git -C main commit -q --allow-empty -m m && git -C main worktree add -q ../wt",
+        &["mkdir -p d; cp -r main/.git d/evil; rm -rf d/evil/worktrees; git config -f d/evil/config core.fsmonitor 'touch MARK;'
+           echo $PWD/d/evil > main/.git/worktrees/wt/commondir
+           mv main/.git/worktrees w; mkdir -p main/.git/worktrees; cp -r w/wt main/.git/worktrees/wt; echo $PWD/d/evil > main/.git/worktrees/wt/commondir"],
+    )
+    .then("git -C wt status"),
+    row(
+        "worktrees of a bare repository beside them",
+        BARE_WITH_WORKTREE,
+        &["mkdir -p d; cp -r repo.git d/evil; rm -rf d/evil/worktrees; git config -f d/evil/config core.fsmonitor 'touch MARK;'
+           git config -f d/evil/config core.bare false; echo $PWD/d/evil > repo.git/worktrees/wt/commondir
+           printf '[core]\\nfsmonitor = touch MARK;\\n' >> repo.git/config"],
+    )
+    .then("git -C wt status; git -C repo.git status"),
+    row(
+        "worktrees of a bare repository that is the workspace",
+        BARE_WITH_WORKTREE,
+        &["mkdir -p d; cp -r HEAD config objects refs d/; git config -f d/config core.fsmonitor 'touch MARK;'
+           git config -f d/config core.bare false; echo $PWD/d > worktrees/wt/commondir"],
+    )
+    .in_directory("repo.git")
+    .then("git -C wt status"),
     row(
         "the workspace's own hooks and configuration",
         REPOSITORY,
