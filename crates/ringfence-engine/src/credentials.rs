@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ringfence_jail::survey::{entries_of, found, read_trusted, resolve};
 use ringfence_jail::{Registry, read_secret};
@@ -39,6 +40,9 @@ const JAVA_STORES: [&str; 3] = [
 /// Directories of Java installations, and the store below each.
 const JAVA_HOMES: [&str; 2] = ["/usr/lib/jvm", "/opt"];
 const STORES_BELOW_HOME: [&str; 2] = ["lib/security/cacerts", "jre/lib/security/cacerts"];
+
+/// Directories of the system's in which a store is replaced.
+const SYSTEM_DIRS: [&str; 4] = ["/etc", "/opt", "/usr", "/var/lib"];
 
 /// Entries of a directory of Java installations that are looked at.
 const JAVA_HOMES_MAX: usize = 64;
@@ -82,7 +86,8 @@ pub(crate) fn prepare(
         let value = read(grant, place)?;
         let shown = placeholder(&value).map_err(|e| cannot("cannot make a placeholder", &e))?;
         placeholders.push((grant.name.clone(), shown.clone()));
-        all.push(Credential { grant: grant.to_string(), placeholder: shown, value });
+        let read_at = SystemTime::now();
+        all.push(Credential { grant: grant.to_string(), placeholder: shown, value, read_at });
     }
     for grant in &policy.secrets {
         if let SecretSource::Variable(variable) = &grant.source
@@ -137,13 +142,13 @@ fn java_stores(place: &HostContext) -> Vec<PathBuf> {
         homes.extend(entries_of(Path::new(parent), JAVA_HOMES_MAX));
     }
     let java_home = place.environment.get(OsStr::new("JAVA_HOME")).map(PathBuf::from);
-    homes.extend(java_home.filter(|home| home.is_absolute()));
+    homes.extend(java_home);
     let below = homes.iter().flat_map(|home| STORES_BELOW_HOME.map(|store| home.join(store)));
     let stores = JAVA_STORES.iter().map(PathBuf::from).chain(below);
-    let mut stores: Vec<PathBuf> = stores
-        .filter_map(|path| bundle(&path))
-        .filter(|path| ["/usr", "/opt", "/etc", "/var/lib"].iter().any(|top| path.starts_with(top)))
-        .collect();
+    // As written and after every link: a link elsewhere is not the system's, and might lead to any file of it.
+    let is_systems = |path: &PathBuf| SYSTEM_DIRS.iter().any(|top| path.starts_with(top));
+    let mut stores: Vec<PathBuf> =
+        stores.filter(is_systems).filter_map(|path| bundle(&path)).filter(is_systems).collect();
     stores.sort_unstable();
     stores.dedup();
     stores
@@ -202,7 +207,10 @@ fn source_of(
 ) -> Result<Option<(SecretGrant, Vec<PathBuf>)>, Problem> {
     let paths = match &grant.source {
         SecretSource::Variable(_) => return Ok(None),
-        SecretSource::Command(_) => Vec::new(),
+        SecretSource::Command(command) => {
+            let Some(paths) = paths_of_command(command, place) else { return Ok(None) };
+            paths
+        }
         SecretSource::File(path) => {
             place.without_planted_links(path, "--secret")?;
             // A file that is not there is an error of its own.
@@ -217,6 +225,40 @@ fn source_of(
         }
     };
     Ok(Some((grant.clone(), paths)))
+}
+
+/// Every path that decides what a command executes: the programs that its words may name, and every path in the environment.
+/// `None` if a program is looked for in a relative directory.
+fn paths_of_command(command: &str, place: &HostContext) -> Option<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    let mut add = |path: &Path| match resolve(path) {
+        Ok(resolved) => {
+            paths.extend(resolved.links.into_iter().map(|(link, _)| link));
+            paths.push(resolved.found.path);
+        }
+        Err(_) => paths.push(path.to_owned()),
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    for (name, value) in &place.environment {
+        // The shell sets them anew.
+        if name == "PWD" || name == "OLDPWD" {
+            continue;
+        }
+        let value = value.to_string_lossy();
+        if name == "PATH" {
+            for dir in value.split(':') {
+                if !dir.starts_with('/') {
+                    return None;
+                }
+                for word in command.split(|c| !is_word(c)).filter(|word| !word.is_empty()) {
+                    add(&Path::new(dir).join(word));
+                }
+            }
+        }
+        let parts = value.split(|c: char| c.is_whitespace() || ":;,=\"'".contains(c));
+        parts.filter(|part| part.starts_with('/')).for_each(|part| add(Path::new(part)));
+    }
+    Some(paths)
 }
 
 fn read(grant: &SecretGrant, place: &HostContext) -> Result<String, Problem> {

@@ -68,8 +68,10 @@ fn checked(mut bytes: Vec<u8>) -> Result<String, String> {
     while matches!(bytes.last(), Some(b'\n' | b'\r')) {
         bytes.pop();
     }
-    let problem = if bytes.len() < VALUE_BYTES_MIN {
-        format!("it has fewer than {VALUE_BYTES_MIN} characters")
+    // A placeholder differs from its value in these alone.
+    let n_drawn = bytes.iter().filter(|byte| byte.is_ascii_alphanumeric()).count();
+    let problem = if n_drawn < VALUE_BYTES_MIN {
+        format!("it has fewer than {VALUE_BYTES_MIN} letters and digits")
     } else if !bytes.iter().all(u8::is_ascii_graphic) {
         "it has spaces, control characters or other characters that no header can carry".to_owned()
     } else {

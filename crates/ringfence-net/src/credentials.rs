@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
 use memchr::memmem;
 use ringfence_spec::network::Host;
 use ringfence_spec::{NetworkEvent, SecretGrant, SecretSource};
@@ -80,6 +80,8 @@ pub struct Credential {
     pub placeholder: String,
     /// The value.
     pub value: String,
+    /// Time at which it was read. The helper starts with the first connection, which may be long after.
+    pub read_at: SystemTime,
 }
 
 impl std::fmt::Debug for Credentials {
@@ -173,12 +175,13 @@ impl Scopes {
     ) -> Result<Self, String> {
         let reread = reread.iter().map(Option::is_some).chain(std::iter::repeat(false));
         let scoped = all.into_iter().zip(reread).map(|(credential, is_reread)| {
-            let Credential { grant, placeholder, value } = credential;
+            let Credential { grant, placeholder, value, read_at } = credential;
+            let age = read_at.elapsed().unwrap_or_default();
             Ok(Scoped {
                 grant: grant.parse()?,
                 placeholder,
                 values: RefCell::new(VecDeque::from([value])),
-                read_at: Cell::new(Instant::now()),
+                read_at: Cell::new(Instant::now().checked_sub(age).unwrap_or_else(Instant::now)),
                 is_stale: Cell::new(false),
                 pause: Cell::new(Duration::ZERO),
                 is_asked: Cell::new(false),
@@ -304,6 +307,11 @@ impl Scopes {
                         *value = clean;
                     }
                 }
+                let secret = secret.to_ascii_lowercase();
+                let named: Vec<HeaderName> = headers.keys().cloned().collect();
+                for name in named.into_iter().filter(|name| name.as_str().contains(&secret)) {
+                    headers.remove(name);
+                }
             }
         }
     }
@@ -316,6 +324,17 @@ impl Scopes {
             streams.extend(values.iter().map(|v| StreamReplace::new(v, &scoped.placeholder)));
         }
         streams
+    }
+}
+
+impl Scopes {
+    /// Values and placeholders of the same length, for what follows a change of protocol: the length of frames stays.
+    pub(crate) fn equal_lengths(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let streams = self.streams().into_iter();
+        streams
+            .filter(|stream| stream.from.len() == stream.to.len())
+            .map(|stream| (stream.from, stream.to.into_bytes()))
+            .collect()
     }
 }
 
@@ -408,6 +427,7 @@ mod tests {
                 grant: "TOKEN=env:X@api.test/v1".into(),
                 placeholder: "sk-PLACEHOLDER".into(),
                 value: "sk-theREALVALU".into(),
+                read_at: SystemTime::now(),
             }],
             &[],
         )

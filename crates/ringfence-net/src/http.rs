@@ -15,8 +15,8 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
-    HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName,
+    HeaderValue, IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
@@ -30,7 +30,7 @@ use crate::connection::{self, Stream};
 use crate::credentials::{Misplaced, StreamReplace};
 use crate::dial::{self, Dialled};
 use crate::helper::State;
-use crate::relay::{self, Counted};
+use crate::relay::{self, Cleaned, Counted};
 use crate::report::{Refusal, Request};
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -231,6 +231,10 @@ impl Session {
         if response.status() == StatusCode::UNAUTHORIZED {
             self.state.secrets.refused_by_host(&carried);
         }
+        if has_secret {
+            self.state.secrets.take_out(response.headers_mut());
+            response.extensions_mut().remove::<hyper::ext::ReasonPhrase>();
+        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let Some(client_upgrade) = client_upgrade else {
                 return Err(text(
@@ -239,20 +243,19 @@ impl Session {
                 ));
             };
             let server_upgrade = hyper::upgrade::on(&mut response);
+            let values = if has_secret { self.state.secrets.equal_lengths() } else { Vec::new() };
             // Kept until the tunnel ends, so that its bytes are counted.
             let upstream = self.upstream.borrow_mut().take();
             let tunnel = tokio::task::spawn_local(async move {
                 if let (Ok(client), Ok(server)) = (client_upgrade.await, server_upgrade.await) {
-                    relay::both_ways(TokioIo::new(client), TokioIo::new(server)).await;
+                    let server = Cleaned::new(TokioIo::new(server), values);
+                    relay::both_ways(TokioIo::new(client), server).await;
                 }
                 drop(upstream);
             });
             self.tunnel.replace(Some(tunnel));
         } else {
             strip(response.headers_mut());
-            if has_secret {
-                self.state.secrets.take_out(response.headers_mut());
-            }
             if let Some(upstream) = self.upstream.borrow_mut().as_mut() {
                 upstream.sender = Some(sender);
             }
@@ -466,8 +469,12 @@ impl Session {
             refuse(&self.request(host.clone(), port), &refusal, port)
         })?;
         if tls && self.state.secrets.has(host, port) {
-            // An answer that repeats the credential must be readable.
+            // An answer that repeats the credential must be readable, and whole.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        if !carried.is_empty() {
+            headers.remove(RANGE);
+            headers.remove(IF_RANGE);
         }
         let path = PathAndQuery::try_from(path).map_err(|_| not_sendable())?;
         *request.uri_mut() = Uri::from(path);
@@ -513,11 +520,7 @@ where
 
 /// Returns true for a body in which a text can be found.
 fn is_readable(headers: &HeaderMap) -> bool {
-    let encoded = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/");
-    let media = media.to_ascii_lowercase();
-    let kinds = ["text/", "json", "xml", "javascript", "form-urlencoded", "event-stream"];
-    !encoded && kinds.iter().any(|kind| media.contains(kind))
+    headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity")
 }
 
 /// A body in which credentials are replaced by their placeholders, part by part as they arrive.

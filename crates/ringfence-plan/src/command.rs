@@ -316,6 +316,13 @@ fn namespaces(
         environment(policy, facts, way, &home, Path::new("/tmp"), |path| view.shows(path))?;
     if let Some(interception) = &request.interception {
         view.certificates(interception);
+        let files = interception.hidden.iter().map(|found| &found.path);
+        for file in files.filter(|file| file.parent().is_some_and(|dir| view.shows(dir))) {
+            gaps.push(format!(
+                "`{}` holds a secret in a directory that the run sees: a file that takes its place during the run is visible",
+                file.display()
+            ));
+        }
         environment.extend(
             interception.placeholders.iter().map(|(name, shown)| (name.into(), shown.into())),
         );
@@ -423,8 +430,10 @@ pub fn protected_path(path: &Path) -> Problem {
 fn reread(request: &Request) -> Vec<Option<SecretGrant>> {
     let sources = request.interception.iter().flat_map(|interception| &interception.sources);
     let is_out_of_reach = |grant: &SecretGrant, paths: &[PathBuf]| match &grant.source {
-        SecretSource::Command(command) => {
-            !request.writable_paths().any(|writable| mentions(command, writable))
+        SecretSource::Command(command)
+            if request.writable_paths().any(|writable| mentions(command, writable)) =>
+        {
+            false
         }
         _ => !request.writable_paths().any(|root| paths.iter().any(|path| path.starts_with(root))),
     };

@@ -43,11 +43,13 @@ impl RequestRule {
 /// that servers read in different ways, is below `/` only.
 pub fn covers_path(prefix: &str, path: &str) -> bool {
     let climbs = path.split('/').any(|part| {
-        let part = part.to_ascii_lowercase().replace("%2e", ".");
+        // Some servers decode twice.
+        let part = part.to_ascii_lowercase().replace("%25", "%");
+        let part = part.replace("%25", "%").replace("%2e", ".").replace("%3b", ";");
         // Some servers cut a segment at a semicolon: `..;x` climbs there.
         matches!(part.split(';').next(), Some("." | ".."))
     });
-    let lower = path.to_ascii_lowercase();
+    let lower = path.to_ascii_lowercase().replace("%25", "%").replace("%25", "%");
     let unclear = ["%2f", "%5c", "%00", "//", "\\"].iter().any(|text| lower.contains(text));
     if climbs || unclear {
         return prefix == "/";
@@ -169,6 +171,10 @@ mod tests {
             ("GET", "/v1/../v2", false),
             ("GET", "/v1/%2e%2E/v2", false),
             ("GET", "/v1/..;/v2", false),
+            ("GET", "/v1/..%3b/v2", false),
+            ("GET", "/v1/%252e%252E/v2", false),
+            ("GET", "/v1/x%252f../v2", false),
+            ("GET", "/v1/100%25", true),
             ("GET", "/v1/..%2fv2", false),
             ("GET", "/v1//../v2", false),
             ("GET", "/v1/a\\..\\b", false),

@@ -13,6 +13,8 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("a secret's file is read again when it was replaced", file_is_read_again),
     ("a secret's file in the workspace is read once", source_in_the_workspace),
     ("a secret's command runs again when the host refuses the value", command_runs_again),
+    ("a secret's command is not what the run has written", command_in_the_workspace),
+    ("a secret's value is replaced in every body", value_in_answers),
     ("a client with certificates of its own uses a base URL", base_url),
     ("clients trust the run's authority", clients_trust_the_authority),
 ];
@@ -268,6 +270,54 @@ fn command_runs_again(servers: &Servers) {
     assert_eq!(ran.stdout(), "401\n401\n401\n", "{}", ran.1);
     let gaps = ran.1["enforcement"]["gaps"].to_string();
     assert!(gaps.contains("the secret `TOKEN` was not read again"), "{gaps}");
+}
+
+/// A program that the run has written is not what the host executes for a new value, wherever the shell would find it.
+fn command_in_the_workspace(servers: &Servers) {
+    let value = format!("{CANARY}1");
+    for (variable, command) in [
+        ("PATH", "print_token"),
+        ("PYTHONPATH", "/usr/bin/python3 -c 'import token_source'"),
+        ("UNUSED", "cd ~/../work && ./print_token"),
+        ("UNUSED", "./print_token"),
+    ] {
+        reset(servers);
+        let world = world_of(servers);
+        servers.refuse_token(&value);
+        let work = world.work();
+        world.write_executable("work/print_token", &format!("#!/bin/sh\necho {value}\n"));
+        world.write("work/token_source.py", &format!("print('{value}')\n"));
+        let path = std::env::var("PATH").unwrap();
+        let found = if variable == "PATH" {
+            format!("{}:{path}", work.display())
+        } else {
+            work.display().to_string()
+        };
+        let world = world.var(variable, &found);
+        let secret = format!("TOKEN=cmd:{command}@allowed.test");
+        let script = r#"get() { curl -sS -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer $TOKEN" https://allowed.test/; }
+get; for f in print_token token_source.py; do echo "echo planted-by-the-run; touch executed" > $f; done; get; sleep 1; get"#;
+        let (code, json) = world.sh_json(&["--net", ALLOWED, "--secret", &secret], script);
+        let ran = Outcome(code, json);
+        assert_eq!(ran.stdout(), "401\n401\n401\n", "{command}: {}", ran.1);
+        assert!(!servers.requests().join(" ").contains("planted"), "{command}");
+        assert!(!work.join("executed").exists(), "{command}");
+    }
+}
+
+/// A host that sends the value back gets it replaced in any body, and is asked for whole ones.
+fn value_in_answers(servers: &Servers) {
+    let world = world_of(servers).var("CANARY", CANARY);
+    servers.file("/v1/binary", [b"\xff\x00".as_slice(), CANARY.as_bytes(), b"\xfe"].concat());
+    let flags = ["--net", ALLOWED, "--secret", "TOKEN=env:CANARY@allowed.test/v1"];
+    let script = r#"get() { curl -sS -H "Authorization: Bearer $TOKEN" "$@" https://allowed.test/v1/binary; }
+get -o whole; get -r 2-9 -o part; grep -c "$TOKEN" whole part; wc -c < whole"#;
+    let (code, json) = world.sh_json(&flags, script);
+    let ran = Outcome(code, json);
+    ran.says("whole:1").says("part:1").says(&format!("{}\n", CANARY.len() + 3));
+    let requests = servers.requests();
+    assert!(!requests.iter().any(|request| request.contains("ange: bytes")), "{requests:#?}");
+    assert!(contains(&world.work(), "C4n4ry").is_empty());
 }
 
 /// `http://127.0.0.1:3128/https/HOST`, for the hosts of secrets only.
