@@ -10,11 +10,12 @@ use ringfence_jail::survey::{entries_of, found, read_trusted, resolve};
 use ringfence_jail::{Registry, read_secret};
 use ringfence_net::authority;
 use ringfence_net::credentials::{Credential, Credentials, placeholder};
-use ringfence_net::java_store::trust_store;
+use ringfence_net::java_truststore::trust_store;
 use ringfence_plan::{FileKind, Interception};
-use ringfence_spec::network::{Host, RequestRule, Verdict};
-use ringfence_spec::{Code, Network, Policy, Problem, SecretGrant, SecretSource};
+use ringfence_spec::network::{Host, RequestRule};
+use ringfence_spec::{Code, Policy, Problem, SecretGrant, SecretSource};
 
+use crate::allowed_host::{allow_too, allowed_or_rule};
 use crate::host_context::HostContext;
 
 /// Maximum size of a file of certificates.
@@ -161,42 +162,25 @@ fn bundle(path: &Path) -> Option<PathBuf> {
 
 /// Refuses a secret for a host that no rule allows: it could never be used.
 fn check(policy: &Policy, grant: &SecretGrant) -> Result<(), Problem> {
-    let target = grant.target();
-    let denied = match &policy.network {
-        Network::None => None,
-        Network::Allow(rules) => match rules.decide(&target, grant.port) {
-            Verdict::Allowed(_) => return Ok(()),
-            Verdict::Denied(denied) => denied.grant,
-        },
-    };
-    let rule = denied.unwrap_or_else(|| match grant.port {
-        443 => grant.host.to_string(),
-        port => format!("{}:{port}", grant.host),
-    });
-    Err(Problem::usage(
-        Code::Secret,
-        format!("the secret `{}` is for {}, which no rule allows", grant.name, grant.host),
-    )
-    .hint(format!("allow the host too: `--net allow:{rule}`")))
+    allowed_or_rule(policy, &grant.target(), grant.port).map_err(|rule| {
+        let message =
+            format!("the secret `{}` is for {}, which no rule allows", grant.name, grant.host);
+        Problem::usage(Code::Secret, message).hint(allow_too(&rule))
+    })
 }
 
 /// Refuses a rule about requests to a host that no rule allows: it has no effect.
 fn check_request_rule(policy: &Policy, rule: &RequestRule) -> Result<(), Problem> {
     let host = Host::Name(rule.host.clone());
-    let ports = rule.port.map_or_else(|| vec![443, 80], |port| vec![port]);
-    let is_allowed = match &policy.network {
-        Network::None => false,
-        Network::Allow(rules) => {
-            ports.iter().any(|port| matches!(rules.decide(&host, *port), Verdict::Allowed(_)))
-        }
+    let allowed = match rule.port {
+        Some(port) => allowed_or_rule(policy, &host, port),
+        None => allowed_or_rule(policy, &host, 80).or_else(|_| allowed_or_rule(policy, &host, 443)),
     };
-    if is_allowed {
-        return Ok(());
-    }
-    let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
-    let message = format!("the rule `{rule}` is about requests to {host}, which no rule allows");
-    Err(Problem::usage(Code::BadValue, message)
-        .hint(format!("allow the host too: `--net allow:{host}{port}`")))
+    allowed.map_err(|smallest| {
+        let message =
+            format!("the rule `{rule}` is about requests to {host}, which no rule allows");
+        Problem::usage(Code::BadValue, message).hint(allow_too(&smallest))
+    })
 }
 
 /// The secret and the paths by which its value is found again; `None` if it is read once: a variable, and a file that a run

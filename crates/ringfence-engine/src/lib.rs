@@ -37,6 +37,7 @@
 //! | [`search`], `vectors`, `services` | ranked search in a session, by meaning too, and from inside its runs |
 //! | [`admission`] | concurrency, rates, queues, circuit breakers |
 //! | `intercept`, [`watch`] | rules, risk ratings, alerts |
+//! | `allowed_host` | grants are for hosts that rules allow |
 //! | `credentials`, `ssh_agent` | what a run uses and never has: read on the host, handed to the network helper |
 //! | `record`, `verdict` | ledger rows; status and error of an outcome |
 //! | `partial_output`, `redacted_stream` | output of a running call; secrets taken out of it as it is written |
@@ -47,6 +48,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod admission;
+mod allowed_host;
 mod builder;
 mod call;
 pub mod cancel;

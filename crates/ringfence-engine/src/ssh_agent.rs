@@ -4,12 +4,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use ringfence_jail::start_ssh_agent;
 use ringfence_jail::survey::{found, read_trusted};
 use ringfence_net::{known_hosts, ssh_key};
 use ringfence_plan::{FileKind, SshAgentAccess, SshAgentFacts, SshAgentPlan};
-use ringfence_spec::network::{Host, Verdict};
-use ringfence_spec::{Code, Network, Policy, Problem, SshAgentGrant, SshKeyName};
+use ringfence_spec::{Code, Policy, Problem, SSH_PORT, SshAgentGrant, SshKeyName};
 
+use crate::allowed_host::{allow_too, allowed_or_rule};
 use crate::host_context::HostContext;
 
 /// Maximum size of a list of host keys: some ten thousand.
@@ -41,26 +42,23 @@ pub(crate) fn prepare(
     let Some(socket) = socket.filter(|path| path.is_absolute()) else {
         return Err(Problem::usage(Code::SshAgent, "there is no SSH agent to use")
             .cause("`SSH_AUTH_SOCK` does not name one")
-            .hint("start an agent in this shell (`eval $(ssh-agent)`, `ssh-add`), or leave out `--ssh-agent`"));
+            .hint(start_ssh_agent()));
     };
     let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let lists = lists(home.as_deref())?;
     let mut access = Vec::new();
     let mut text = String::new();
     for grant in &policy.ssh_agent {
-        let host = match &grant.host {
-            Host::Name(name) => name.to_string(),
-            Host::Ip(ip) => ip.to_string(),
-        };
-        let host_keys = host_keys(grant, &host, &lists)?;
+        let host_keys = host_keys(grant, &lists)?;
         for key in &host_keys {
-            let line = known_hosts::line(&host, grant.port, key);
+            let line = known_hosts::line(&grant.host, grant.port, key);
             if !text.contains(&line) {
                 text.push_str(&line);
             }
         }
         let key = grant.key.as_ref().map(|key| fingerprint(key, grant, home.as_deref()));
-        access.push(SshAgentAccess { host, port: grant.port, key: key.transpose()?, host_keys });
+        let (host, port) = (grant.host.clone(), grant.port);
+        access.push(SshAgentAccess { host, port, key: key.transpose()?, host_keys });
     }
     Ok(Some(SshAgentFacts {
         plan: SshAgentPlan { socket, access },
@@ -71,17 +69,10 @@ pub(crate) fn prepare(
 
 /// Refuses a grant for a host that no rule allows: it could never be used.
 fn check(policy: &Policy, grant: &SshAgentGrant) -> Result<(), Problem> {
-    let denied = match &policy.network {
-        Network::None => None,
-        Network::Allow(rules) => match rules.decide(&grant.host, grant.port) {
-            Verdict::Allowed(_) => return Ok(()),
-            Verdict::Denied(denied) => denied.grant,
-        },
-    };
-    let rule = denied.unwrap_or_else(|| format!("{}:{}", grant.host.in_url(), grant.port));
-    let message = format!("`--ssh-agent {grant}` is for a host that no rule allows");
-    Err(Problem::usage(Code::SshAgent, message)
-        .hint(format!("allow the host too: `--net allow:{rule}`")))
+    allowed_or_rule(policy, &grant.host, grant.port).map_err(|rule| {
+        let message = format!("`--ssh-agent {grant}` is for a host that no rule allows");
+        Problem::usage(Code::SshAgent, message).hint(allow_too(&rule))
+    })
 }
 
 fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Problem {
@@ -105,12 +96,13 @@ fn lists(home: Option<&Path>) -> Result<Vec<String>, Problem> {
 }
 
 /// The keys by which the user knows a host.
-fn host_keys(grant: &SshAgentGrant, host: &str, lists: &[String]) -> Result<Vec<Vec<u8>>, Problem> {
+fn host_keys(grant: &SshAgentGrant, lists: &[String]) -> Result<Vec<Vec<u8>>, Problem> {
+    let host = &grant.host;
     let known = known_hosts::find(lists, host, grant.port);
     if !known.keys.is_empty() {
         return Ok(known.keys);
     }
-    let port = if grant.port == 22 { String::new() } else { format!("-p {} ", grant.port) };
+    let port = if grant.port == SSH_PORT { String::new() } else { format!("-p {} ", grant.port) };
     let message =
         format!("no key of {} is known, so nothing can show that a login is there", grant.place());
     let mut problem = Problem::usage(Code::SshAgent, message);
@@ -142,7 +134,7 @@ fn fingerprint(
     };
     let bytes =
         read_trusted(&path, SMALL_FILE_BYTES_MAX).map_err(|error| unreadable(&path, &error))?;
-    let key = std::str::from_utf8(&bytes).ok().and_then(known_hosts::public_key);
+    let key = std::str::from_utf8(&bytes).ok().and_then(ssh_key::public_key);
     let key = key.ok_or_else(|| {
         let message = format!("`{}` is not a public key", path.display());
         Problem::usage(Code::SshAgent, message).hint(format!(

@@ -276,7 +276,7 @@ fn go_on(
         None => Vec::new(),
     };
     let agent = match &plan.network {
-        Some(network) => crate::network::connect_agent(network)?,
+        Some(network) => crate::ssh_agent::connect_agent(network)?,
         None => None,
     };
     // Only now: if this process is not dumpable, only root may write the child's id maps.

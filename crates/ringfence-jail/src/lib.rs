@@ -26,6 +26,7 @@
 //! | `registry` | records of placeholders and nested repositories |
 //! | `seccomp_notify` | answers the filter's notifications |
 //! | `secret_source` | values of secrets, read on the host |
+//! | `ssh_agent` | connects to the user's SSH agent; denials of what was not asked of it |
 //! | `stdio` | the program's stdin, stdout and stderr |
 //! | `supervise` | supervises a run to the death of its last process |
 //! | `survey` | surveys the host and the request |
@@ -60,6 +61,7 @@ mod ready;
 mod registry;
 mod seccomp_notify;
 mod secret_source;
+mod ssh_agent;
 mod stdio;
 mod supervise;
 pub mod survey;
@@ -76,6 +78,7 @@ pub use output_buffer::{
 pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, is_ready, time_until};
 pub use secret_source::read_secret;
+pub use ssh_agent::start_ssh_agent;
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};
 pub use watchdog::{anonymous_bytes, cpu_so_far};

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::secret_source::{Reread, SecretReader};
+use crate::ssh_agent;
 use ringfence_plan::{
     CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan,
-    NetworkWay, SshAgentPlan, VALUE_PACKET,
+    NetworkWay, VALUE_PACKET,
 };
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
@@ -24,11 +25,8 @@ use ringfence_spec::{
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{EventfdFlags, PollFlags};
-use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// True if this program becomes the network helper when it is executed under that name.
@@ -138,44 +136,6 @@ pub(crate) fn publish(plan: &NetworkPlan) -> Result<Vec<(NetworkListener, OwnedF
         })
     };
     plan.published.iter().map(bind).collect()
-}
-
-/// Connects to the user's SSH agent, if the plan has one.
-pub(crate) fn connect_agent(plan: &NetworkPlan) -> Result<Option<OwnedFd>, Problem> {
-    let Some(SshAgentPlan { socket: path, .. }) = &plan.ssh_agent else { return Ok(None) };
-    let cannot = |why: &dyn std::fmt::Display| {
-        let message = format!("cannot connect to the SSH agent at `{}`", path.display());
-        Problem::cannot_build(Code::SshAgent, message).cause(why)
-    };
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let node = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
-        Errno::NOENT => cannot(&"there is no such file")
-            .hint("start an agent in this shell (`eval $(ssh-agent)`, `ssh-add`), or leave out `--ssh-agent`"),
-        errno => cannot(&errno),
-    })?;
-    let stat = rustix::fs::fstat(&node).map_err(|e| cannot(&e))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        return Err(
-            cannot(&"it is not a socket").hint("`SSH_AUTH_SOCK` must name an agent's socket")
-        );
-    }
-    if stat.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(cannot(&"it belongs to another user"));
-    }
-    // Without waiting: an agent that does not accept has its backlog full.
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .map_err(|e| cannot(&e))?;
-    // The path may be exchanged at any time; the descriptor cannot.
-    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", node.as_raw_fd()));
-    let connected = address.and_then(|address| rustix::net::connect(&socket, &address));
-    connected.map_err(|errno| match errno {
-        Errno::CONNREFUSED => cannot(&"no agent listens there")
-            .hint("start an agent in this shell (`eval $(ssh-agent)`, `ssh-add`), or leave out `--ssh-agent`"),
-        Errno::AGAIN => cannot(&"the agent does not answer"),
-        errno => cannot(&errno),
-    })?;
-    Ok(Some(socket))
 }
 
 /// Programs by the local port of a socket that the supervisor connected for them.
@@ -634,7 +594,11 @@ impl Capture {
         let mut reports = self.reports;
         if reports.n_unlisted > 0 {
             let n = reports.n_unlisted;
-            reports.gaps.push(format!("{n} further connections are not listed"));
+            let refused = match &self.plan.ssh_agent {
+                Some(_) => " and refused requests to the SSH agent",
+                None => "",
+            };
+            reports.gaps.push(format!("{n} further connections{refused} are not listed"));
         }
         reports
     }
@@ -663,7 +627,7 @@ impl NetworkReport {
     }
 
     fn refused_agent(&mut self, refusal: &AgentRefusal) {
-        let denial = agent_denial(refusal);
+        let denial = ssh_agent::agent_denial(refusal);
         let is_same =
             |d: &&mut Denial| d.subject == denial.subject && d.argument == denial.argument;
         if let Some(same) = self.denials.iter_mut().find(is_same) {
@@ -721,41 +685,6 @@ fn subject(connection: &Connection) -> String {
     match connection.port {
         Some(port) => format!("connect({host}:{port})"),
         None => format!("lookup({host})"),
-    }
-}
-
-/// The denial for a request to the SSH agent. The helper took its words from a run: each is shown with a bound.
-fn agent_denial(refusal: &AgentRefusal) -> Denial {
-    let cut = |text: &str| -> String { text.chars().take(500).collect() };
-    let request = escape_name(&cut(&refusal.request)).into_owned();
-    let reason = cut(&refusal.reason);
-    let subject = match &refusal.place {
-        Some(place) => format!("ssh_agent({request} for {})", escape_name(&cut(place))),
-        None => format!("ssh_agent({request})"),
-    };
-    let hint = match &refusal.grant {
-        Some(grant) => {
-            let grant = escape_name(&cut(grant)).into_owned();
-            Hint::operator(
-                format!("{reason}; `--ssh-agent {grant}` does"),
-                format!("to allow logins by the SSH agent: `{grant}`"),
-            )
-        }
-        None => reason.clone().into(),
-    };
-    Denial {
-        layer: Layer::Network,
-        rule: DenialRule::Network,
-        subject,
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
-        syscall: None,
-        argument: Some(reason),
-        pid: None,
-        program: None,
-        count: 1,
     }
 }
 

@@ -3,10 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::ssh_key::{is_verifiable, key_type};
+use ringfence_spec::SSH_PORT;
+use ringfence_spec::network::Host;
 
-/// Port of names that are written without one.
-const SSH: u16 = 22;
+use crate::ssh_key::{is_verifiable, key_type};
 
 /// Keys of one host.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub struct KnownKeys {
 }
 
 /// Finds the keys of a host in the text of such lists. A key that any of them revokes for it is left out.
-pub fn find(lists: &[String], host: &str, port: u16) -> KnownKeys {
+pub fn find(lists: &[String], host: &Host, port: u16) -> KnownKeys {
     let name = name(host, port);
     let mut found = KnownKeys::default();
     let mut revoked: Vec<Vec<u8>> = Vec::new();
     for line in lists.iter().flat_map(|list| list.lines()).filter_map(Line::parse) {
-        if !is_about(line.hosts, &name) {
+        if !names_host(line.hosts, &name) {
             continue;
         }
         match line.marker {
@@ -42,23 +42,15 @@ pub fn find(lists: &[String], host: &str, port: u16) -> KnownKeys {
 }
 
 /// The line of such a list for a key of a host.
-pub fn line(host: &str, port: u16, key: &[u8]) -> String {
+pub fn line(host: &Host, port: u16, key: &[u8]) -> String {
     let kind = key_type(key).unwrap_or_default();
     format!("{} {kind} {}\n", name(host, port), STANDARD.encode(key))
 }
 
-/// A public key as ssh-keygen(1) writes it: type, key, comment.
-pub fn public_key(text: &str) -> Option<Vec<u8>> {
-    let line = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with('#'))?;
-    let mut words = line.split_ascii_whitespace();
-    let (kind, key) = (words.next()?, STANDARD.decode(words.next()?).ok()?);
-    (key_type(&key) == Some(kind)).then_some(key)
-}
-
 /// The name of a host in such a list.
-fn name(host: &str, port: u16) -> String {
+fn name(host: &Host, port: u16) -> String {
     match port {
-        SSH => host.to_owned(),
+        SSH_PORT => host.to_string(),
         port => format!("[{host}]:{port}"),
     }
 }
@@ -89,15 +81,15 @@ impl<'a> Line<'a> {
 }
 
 /// Returns true if the first field of a line names a host.
-fn is_about(hosts: &str, name: &str) -> bool {
+fn names_host(hosts: &str, name: &str) -> bool {
     if let Some(hashed) = hosts.strip_prefix("|1|") {
         return is_hash_of(hashed, name).is_some();
     }
     let mut is_named = false;
     for pattern in hosts.split(',') {
         match pattern.strip_prefix('!') {
-            Some(pattern) if fits(pattern.as_bytes(), name.as_bytes()) => return false,
-            None if fits(pattern.as_bytes(), name.as_bytes()) => is_named = true,
+            Some(pattern) if matches_wildcard(pattern.as_bytes(), name.as_bytes()) => return false,
+            None if matches_wildcard(pattern.as_bytes(), name.as_bytes()) => is_named = true,
             _ => {}
         }
     }
@@ -113,7 +105,7 @@ fn is_hash_of(hashed: &str, name: &str) -> Option<()> {
 }
 
 /// Matches `*` and `?`, in any case of letters.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+fn matches_wildcard(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
     // The last `*`, and the part of the name that it takes so far.
     let mut star: Option<(usize, usize)> = None;
@@ -152,6 +144,10 @@ mod tests {
         key
     }
 
+    fn host(text: &str) -> Host {
+        text.parse().unwrap()
+    }
+
     fn entry(hosts: &str, n: u8) -> String {
         format!("{hosts} ssh-ed25519 {} a comment\n", STANDARD.encode(key(n)))
     }
@@ -185,7 +181,7 @@ mod tests {
             (hashed("other.test"), 22, false),
             ("|1|x|y".to_owned(), 22, false),
         ] {
-            let found = find(&[entry(&hosts, 1)], "git.test", port);
+            let found = find(&[entry(&hosts, 1)], &host("git.test"), port);
             assert_eq!(!found.keys.is_empty(), is_found, "{hosts} {port}");
         }
     }
@@ -197,26 +193,20 @@ mod tests {
             format!("@revoked {}@cert-authority {}", entry("*", 1), entry("*.test", 3)),
             "git.test ssh-ed25519 not-base64\ngit.test ssh-rsa AAAA\ngit.test\n".to_owned(),
         ];
-        let found = find(&lists, "git.test", 22);
+        let found = find(&lists, &host("git.test"), 22);
         assert_eq!(found.keys, [key(2)]);
         assert_eq!(found.unusable, ["@cert-authority"]);
-        assert_eq!(find(&[line("git.test", 2222, &key(4))], "git.test", 2222).keys, [key(4)]);
-    }
-
-    #[test]
-    fn a_public_key_is_read() {
-        assert_eq!(public_key(&entry("", 5)), Some(key(5)));
-        for text in ["", "ssh-ed25519", "ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----"] {
-            assert_eq!(public_key(text), None, "{text}");
-        }
+        assert_eq!(
+            find(&[line(&host("git.test"), 2222, &key(4))], &host("git.test"), 2222).keys,
+            [key(4)]
+        );
     }
 
     proptest::proptest! {
         #[test]
-        fn no_list_panics(text in ".{0,400}", host in "[a-z*?!\\[\\]]{0,12}") {
-            find(std::slice::from_ref(&text), &host, 22);
-            find(&[format!("{host} {text}")], &host, 2222);
-            public_key(&text);
+        fn no_list_panics(text in ".{0,400}", pattern in "[a-z*?!\\[\\]]{0,12}") {
+            find(std::slice::from_ref(&text), &host("git.test"), 22);
+            find(&[format!("{pattern} {text}")], &host("git.test"), 2222);
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | `helper` | the process: listeners, lookups, shutdown |
 //! | `http` | plain HTTP, each request judged |
 //! | `intercept` | TLS ended here, to put credentials into requests |
-//! | `java_store` | trusted certificates in Java's format |
+//! | `java_truststore` | trusted certificates in Java's format |
 //! | `known_hosts` | keys of hosts in ssh's own lists |
 //! | `limits` | limits of connections, bytes and requests |
 //! | `proxy` | the explicit proxy: HTTP and SOCKS |
@@ -37,7 +37,7 @@ mod hello;
 mod helper;
 mod http;
 mod intercept;
-pub mod java_store;
+pub mod java_truststore;
 pub mod known_hosts;
 mod limits;
 mod proxy;

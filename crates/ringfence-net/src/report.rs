@@ -68,7 +68,7 @@ impl Reporter {
         }
         if waiting.len() < WAITING_MAX {
             waiting.push_back(bytes);
-        } else if matches!(event, NetworkEvent::Connection { .. }) {
+        } else if matches!(event, NetworkEvent::Connection { .. } | NetworkEvent::AgentRefused(_)) {
             self.0.n_unlisted.set(self.0.n_unlisted.get() + 1);
         }
     }
@@ -392,4 +392,47 @@ impl OpenRequest {
 
 fn cut(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_spec::AgentRefusal;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn refusals_of_the_agent_beyond_the_queue_are_counted() {
+        let (ours, theirs) = ringfence_sys::packet_pair().unwrap();
+        let reporter = Reporter::new(ours).unwrap();
+        let refusal = AgentRefusal {
+            request: "sign".to_owned(),
+            place: None,
+            reason: "x".repeat(100),
+            grant: None,
+        };
+        let event = NetworkEvent::AgentRefused(Box::new(refusal));
+        let n_sent = 2 * WAITING_MAX + 5000;
+        for _ in 0..n_sent {
+            reporter.send(&event);
+        }
+        let (mut n_listed, mut n_unlisted) = (0, 0);
+        loop {
+            let is_all = reporter.flush();
+            let mut body = [0u8; 1024];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            while let Ok((length, _)) =
+                ringfence_sys::receive_packet(&theirs, &mut body, &mut space, RecvFlags::DONTWAIT)
+            {
+                match postcard::from_bytes(&body[..length]).unwrap() {
+                    NetworkEvent::Unlisted(n) => n_unlisted += n,
+                    _ => n_listed += 1,
+                }
+            }
+            if is_all {
+                break;
+            }
+        }
+        assert!(n_unlisted > 0, "the queue was never full");
+        assert_eq!(n_listed + n_unlisted, n_sent as u64);
+    }
 }

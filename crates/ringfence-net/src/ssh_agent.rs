@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_plan::{SshAgentAccess, SshAgentPlan};
-use ringfence_spec::network::Host;
-use ringfence_spec::{AgentRefusal, Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
+use ringfence_spec::network::{Host, host_and_port};
+use ringfence_spec::{
+    AgentRefusal, Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent, SSH_PORT,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Semaphore};
@@ -27,14 +29,14 @@ const KEYS_MAX: usize = 2048;
 /// Connections to the run's agent at once; others wait.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The longest session identifier: OpenSSH has 64 bytes at most (`AGENT_MAX_SID_LEN` is 128).
-const SESSION_ID_BYTES_MAX: usize = 128;
+/// The longest session identifier: a hash of the key exchange (RFC 4253, section 7.2), whose longest is SHA-512.
+const SESSION_ID_BYTES_MAX: usize = 64;
 
 /// Ports on which no host is taken for one that speaks SSH.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// Time for an answer of the user's agent: a person may have to confirm it, or to touch a token.
-const ANSWER_PATIENCE: Duration = Duration::from_mins(2);
+const AGENT_ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Reason that a login which a grant allows was not signed.
 const NOT_SIGNED: &str = "the SSH agent outside did not sign: the key is for certain hosts (`ssh-add -h`), the use was not confirmed, or the agent has ended";
@@ -60,7 +62,7 @@ const FLAG_SHA512: u32 = 4;
 
 /// The state of one connection to the run's agent.
 #[derive(Debug, Default)]
-struct Session {
+struct AgentConnection {
     bound: Bound,
 }
 
@@ -74,7 +76,7 @@ enum Bound {
         session_id: Vec<u8>,
     },
     /// To a host without a grant.
-    Elsewhere {
+    NotGranted {
         host_key: Vec<u8>,
     },
     /// In a way that allows nothing.
@@ -101,23 +103,23 @@ struct Refused {
     reason: String,
     /// Fingerprint of the key that was to sign.
     key: Option<String>,
-    place: Place,
+    host: LoginHost,
 }
 
-/// The place of a refused login.
+/// The host of a refused login.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum LoginHost {
     Unknown,
     /// A grant's.
     Known {
-        host: String,
+        host: Host,
         port: u16,
     },
     /// A host without a grant, with the fingerprint of its key.
-    Elsewhere(String),
+    NotGranted(String),
 }
 
-impl Session {
+impl AgentConnection {
     /// Judges one request.
     fn decide(&mut self, access: &[SshAgentAccess], message: &[u8]) -> Decision {
         let mut fields = Fields(message);
@@ -133,7 +135,7 @@ impl Session {
                 request: request_name(kind),
                 reason: "a run may only list keys and log in with them".to_owned(),
                 key: None,
-                place: Place::Unknown,
+                host: LoginHost::Unknown,
             }),
         }
     }
@@ -158,7 +160,7 @@ impl Session {
                     request: format!("extension {name}"),
                     reason: "a run may only list keys and log in with them".to_owned(),
                     key: None,
-                    place: Place::Unknown,
+                    host: LoginHost::Unknown,
                 })
             }
         }
@@ -186,11 +188,11 @@ impl Session {
             {
                 Bound::To { host_key, session_id }
             }
-            Bound::To { .. } | Bound::Elsewhere { .. } => {
+            Bound::To { .. } | Bound::NotGranted { .. } => {
                 Bound::Refused("the connection is bound to two hosts")
             }
             Bound::No if !access.iter().any(|a| a.host_keys.contains(&host_key)) => {
-                Bound::Elsewhere { host_key }
+                Bound::NotGranted { host_key }
             }
             Bound::No if !verifies(&host_key, &signature, &session_id) => {
                 Bound::Refused("the host's signature of the session does not verify")
@@ -216,7 +218,7 @@ impl Session {
             request: "sign".to_owned(),
             reason: String::new(),
             key: None,
-            place: Place::Unknown,
+            host: LoginHost::Unknown,
         };
         let mut parse = || {
             let (key, data, flags) = (fields.string()?, fields.string()?, fields.u32()?);
@@ -240,8 +242,8 @@ impl Session {
                 let reason = "the client has not bound its connection to a host (`session-bind@openssh.com`): ssh of OpenSSH 8.9 and later does";
                 return Err(Refused { reason: reason.to_owned(), key: None, ..refused });
             }
-            Bound::Elsewhere { host_key } => {
-                refused.place = Place::Elsewhere(self::fingerprint(host_key));
+            Bound::NotGranted { host_key } => {
+                refused.host = LoginHost::NotGranted(self::fingerprint(host_key));
                 return Err(Refused {
                     reason: "no grant allows logins there".to_owned(),
                     ..refused
@@ -253,7 +255,7 @@ impl Session {
         };
         let here = |one: &&SshAgentAccess| one.host_keys.contains(host_key);
         if let Some(SshAgentAccess { host, port, .. }) = access.iter().find(here) {
-            refused.place = Place::Known { host: host.clone(), port: *port };
+            refused.host = LoginHost::Known { host: host.clone(), port: *port };
         }
         let fits = |one: &SshAgentAccess| here(&one) && is_granted(one, &fingerprint);
         let Some(granted) = access.iter().position(fits) else {
@@ -375,7 +377,7 @@ impl SshAgent {
             write_message(stream, request).await?;
             read_message(stream).await
         };
-        if let Ok(Ok(Some(answer))) = tokio::time::timeout(ANSWER_PATIENCE, answer).await {
+        if let Ok(Ok(Some(answer))) = tokio::time::timeout(AGENT_ANSWER_TIMEOUT, answer).await {
             return Some(answer);
         }
         *outside = None;
@@ -385,11 +387,11 @@ impl SshAgent {
     }
 
     /// The keys of the user's agent that may be used.
-    async fn list(&self, state: &State, session: &Session) -> Vec<u8> {
+    async fn list(&self, state: &State, connection: &AgentConnection) -> Vec<u8> {
         let answer = self.ask(state, &[REQUEST_IDENTITIES]).await;
         let all = answer.as_deref().and_then(identities);
         let Some(all) = all else { return vec![FAILURE] };
-        let may = all.into_iter().filter(|(key, _)| session.may_list(&self.access, key));
+        let may = all.into_iter().filter(|(key, _)| connection.may_list(&self.access, key));
         let may: Vec<_> = may.collect();
         let mut reply = vec![IDENTITIES_ANSWER];
         reply.extend(u32::try_from(may.len()).unwrap_or(0).to_be_bytes());
@@ -412,10 +414,13 @@ impl SshAgent {
         let answer = self.ask(state, request).await.filter(|answer| is_signature(answer));
         let is_signed = answer.is_some();
         let connection = Box::new(Connection {
-            host: access.host.clone(),
+            host: access.host.to_string(),
             port: Some(access.port),
             address: None,
-            rule: Some(format!("ssh_agent:{fingerprint}@{}", place(&access.host, access.port))),
+            rule: Some(format!(
+                "ssh_agent:{fingerprint}@{}",
+                host_and_port(&access.host, access.port, SSH_PORT)
+            )),
             verdict: if is_signed { ConnectionVerdict::Allowed } else { ConnectionVerdict::Failed },
             reason: (!is_signed).then(|| NOT_SIGNED.to_owned()),
             grant: None,
@@ -430,12 +435,6 @@ impl SshAgent {
         state.reporter.send(&NetworkEvent::Connection { client: None, connection });
         answer.unwrap_or_else(|| vec![FAILURE])
     }
-}
-
-/// A host as grants name it.
-fn place(host: &str, port: u16) -> String {
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    if port == 22 { host } else { format!("{host}:{port}") }
 }
 
 /// Keys and comments of an answer.
@@ -479,11 +478,11 @@ pub(crate) async fn listen(state: Rc<State>, fd: OwnedFd) {
 /// Serves one connection to its end. A message that is too long ends it.
 async fn serve(state: &State, mut stream: UnixStream) {
     let Some(agent) = &state.ssh_agent else { return };
-    let mut session = Session::default();
+    let mut connection = AgentConnection::default();
     while let Ok(Some(message)) = read_message(&mut stream).await {
-        let reply = match session.decide(&agent.access, &message) {
+        let reply = match connection.decide(&agent.access, &message) {
             Decision::Reply(reply) => reply,
-            Decision::List => agent.list(state, &session).await,
+            Decision::List => agent.list(state, &connection).await,
             Decision::Sign { access, fingerprint } => {
                 agent.sign(state, &message, &agent.access[access], &fingerprint).await
             }
@@ -500,11 +499,11 @@ async fn serve(state: &State, mut stream: UnixStream) {
 
 /// Reports a refusal. A host without a grant is named if a connection to such a host is open.
 fn report(state: &State, agent: &SshAgent, refused: Refused) {
-    let Refused { request, mut reason, key, place: at } = refused;
-    let at = match at {
-        Place::Unknown => None,
-        Place::Known { host, port } => Some(place(&host, port)),
-        Place::Elsewhere(host_key) => {
+    let Refused { request, mut reason, key, host } = refused;
+    let at = match host {
+        LoginHost::Unknown => None,
+        LoginHost::Known { host, port } => Some(host_and_port(&host, port, SSH_PORT)),
+        LoginHost::NotGranted(host_key) => {
             let (known, others) = open_places(state, agent);
             let [one] = &others[..] else {
                 reason = if known {
@@ -531,14 +530,10 @@ fn open_places(state: &State, agent: &SshAgent) -> (bool, Vec<String>) {
     let mut known = false;
     let mut others = Vec::new();
     for (host, port) in state.reporter.open_places() {
-        let host = match host {
-            Host::Name(name) => name.to_string(),
-            Host::Ip(ip) => ip.to_string(),
-        };
         if agent.access.iter().any(|a| a.host == host && a.port == port) {
             known = true;
         } else if !WEB_PORTS.contains(&port) {
-            others.push(place(&host, port));
+            others.push(host_and_port(&host, port, SSH_PORT));
         }
     }
     others.sort();

@@ -24,8 +24,8 @@ impl Scene {
     /// One key at one host.
     fn access(&self) -> Vec<SshAgentAccess> {
         vec![SshAgentAccess {
-            host: "git.test".to_owned(),
-            port: 22,
+            host: "git.test".parse().unwrap(),
+            port: SSH_PORT,
             key: Some(fingerprint(&self.key)),
             host_keys: vec![self.host.key.clone()],
         }]
@@ -36,10 +36,10 @@ impl Scene {
     }
 
     /// A connection that is bound to the host.
-    fn bound(&self) -> Session {
-        let mut session = Session::default();
-        assert_eq!(session.decide(&self.access(), &self.bind()), Decision::Reply(vec![SUCCESS]));
-        session
+    fn bound(&self) -> AgentConnection {
+        let mut connection = AgentConnection::default();
+        assert_eq!(connection.decide(&self.access(), &self.bind()), Decision::Reply(vec![SUCCESS]));
+        connection
     }
 
     /// The data of a usual login.
@@ -88,11 +88,11 @@ fn a_login_at_the_bound_host_is_signed() {
         Some(&scene.host.key),
     );
     for data in [scene.login(), hostbound] {
-        let mut session = scene.bound();
-        assert_eq!(session.decide(&access, &sign(&scene.key, &data, 0)), signed);
+        let mut connection = scene.bound();
+        assert_eq!(connection.decide(&access, &sign(&scene.key, &data, 0)), signed);
         // The same binding again changes nothing.
-        session.decide(&access, &scene.bind());
-        assert_eq!(session.decide(&access, &sign(&scene.key, &data, 0)), signed);
+        connection.decide(&access, &scene.bind());
+        assert_eq!(connection.decide(&access, &sign(&scene.key, &data, 0)), signed);
     }
     let every = vec![SshAgentAccess { key: None, ..access[0].clone() }];
     let data = login(ID, b"publickey", b"ssh-ed25519", &scene.other_key, None);
@@ -168,7 +168,7 @@ fn only_a_login_at_that_host_by_that_key_is_signed() {
     }
     // The key of another grant is not for this host.
     let elsewhere = SshAgentAccess {
-        host: "other.test".to_owned(),
+        host: "other.test".parse().unwrap(),
         key: Some(fingerprint(other)),
         host_keys: vec![scene.other_host.key.clone()],
         ..scene.access()[0].clone()
@@ -178,12 +178,15 @@ fn only_a_login_at_that_host_by_that_key_is_signed() {
     let Decision::Refuse(refused) = scene.bound().decide(&both, &sign(other, &data, 0)) else {
         panic!("signed")
     };
-    assert_eq!(refused.place, Place::Known { host: "git.test".to_owned(), port: 22 });
+    assert_eq!(
+        refused.host,
+        LoginHost::Known { host: "git.test".parse().unwrap(), port: SSH_PORT }
+    );
     assert_eq!(refused.key, Some(fingerprint(other)));
-    let session = scene.bound();
-    assert!(session.may_list(&both, key) && !session.may_list(&both, other));
-    assert!(Session::default().may_list(&both, other));
-    assert!(!Session::default().may_list(&both, &scene.host.key));
+    let connection = scene.bound();
+    assert!(connection.may_list(&both, key) && !connection.may_list(&both, other));
+    assert!(AgentConnection::default().may_list(&both, other));
+    assert!(!AgentConnection::default().may_list(&both, &scene.host.key));
 }
 
 #[test]
@@ -244,15 +247,15 @@ fn a_binding_that_proves_nothing_allows_nothing() {
         ("a long id", vec![bind(host, &long, &scene.host.sign(&long), &[0])], malformed),
     ];
     for (name, messages, expected) in rows {
-        let mut session = Session::default();
+        let mut connection = AgentConnection::default();
         for message in &messages {
             assert!(
-                matches!(session.decide(&scene.access(), message), Decision::Reply(_)),
+                matches!(connection.decide(&scene.access(), message), Decision::Reply(_)),
                 "{name}"
             );
         }
         let request = sign(&scene.key, &scene.login(), 0);
-        let why = reason(session.decide(&scene.access(), &request));
+        let why = reason(connection.decide(&scene.access(), &request));
         assert!(why.contains(expected), "{name}: {why}");
     }
 }
@@ -280,12 +283,12 @@ fn other_requests_are_refused_by_name() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    let mut session = Session::default();
-    assert_eq!(session.decide(&[], &[REQUEST_IDENTITIES]), Decision::List);
+    let mut connection = AgentConnection::default();
+    assert_eq!(connection.decide(&[], &[REQUEST_IDENTITIES]), Decision::List);
     let query = [&[EXTENSION], &fields(&[QUERY])[..]].concat();
     let names = fields(&[QUERY, QUERY, SESSION_BIND]);
     let reply = Decision::Reply([&[EXTENSION_RESPONSE], &names[..]].concat());
-    assert_eq!(session.decide(&[], &query), reply);
+    assert_eq!(connection.decide(&[], &query), reply);
 }
 
 #[test]
@@ -344,11 +347,11 @@ proptest::proptest! {
     ) {
         let scene = Scene::new();
         let access = scene.access();
-        let mut session = scene.bound();
+        let mut connection = scene.bound();
         for message in &messages {
             for bytes in [message.clone(), [&[kind], &message[..]].concat(),
                 sign(&scene.key, message, 0), [&[EXTENSION], &fields(&[SESSION_BIND])[..], message].concat()] {
-                let decision = session.decide(&access, &bytes);
+                let decision = connection.decide(&access, &bytes);
                 let is_signed = matches!(decision, Decision::Sign { .. });
                 proptest::prop_assert!(!is_signed);
             }
@@ -356,7 +359,7 @@ proptest::proptest! {
         }
     }
 
-    /// One changed byte of a whole session: either it is not a login of this session, or the user's name is another.
+    /// One changed byte of a whole session: either it is not a login of this connection, or the user's name is another.
     #[test]
     fn no_changed_byte_is_signed(at in 0usize..10_000, by in 1u8..) {
         let scene = Scene::new();

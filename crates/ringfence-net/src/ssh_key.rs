@@ -2,7 +2,7 @@
 //! P-256 and P-384, RSA with SHA-256 and SHA-512.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
     RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
@@ -64,10 +64,33 @@ pub(crate) fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
-/// The fingerprint of a key, as `ssh-add -l` prints it.
+/// The fingerprint of a key, as `ssh-add -l` prints it: that of a certificate is the fingerprint of its key.
 pub fn fingerprint(key: &[u8]) -> String {
-    let hash = ring::digest::digest(&ring::digest::SHA256, key);
+    let plain = certified_key(key);
+    let hash = ring::digest::digest(&ring::digest::SHA256, plain.as_deref().unwrap_or(key));
     format!("SHA256:{}", STANDARD_NO_PAD.encode(hash.as_ref()))
+}
+
+/// The key of a certificate: type and nonce, then the fields of the key (OpenSSH's PROTOCOL.certkeys, PROTOCOL.u2f).
+fn certified_key(certificate: &[u8]) -> Option<Vec<u8>> {
+    let (kind, n_fields) = match key_type(certificate)? {
+        "ssh-ed25519-cert-v01@openssh.com" => ("ssh-ed25519", 1),
+        "ssh-rsa-cert-v01@openssh.com" => ("ssh-rsa", 2),
+        "ecdsa-sha2-nistp256-cert-v01@openssh.com" => ("ecdsa-sha2-nistp256", 2),
+        "ecdsa-sha2-nistp384-cert-v01@openssh.com" => ("ecdsa-sha2-nistp384", 2),
+        "ecdsa-sha2-nistp521-cert-v01@openssh.com" => ("ecdsa-sha2-nistp521", 2),
+        "sk-ssh-ed25519-cert-v01@openssh.com" => ("sk-ssh-ed25519@openssh.com", 2),
+        "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com" => ("sk-ecdsa-sha2-nistp256@openssh.com", 3),
+        _ => return None,
+    };
+    let mut fields = Fields(certificate);
+    let (_kind, _nonce) = (fields.string()?, fields.string()?);
+    let mut key = Vec::new();
+    put_string(&mut key, kind.as_bytes());
+    for _ in 0..n_fields {
+        put_string(&mut key, fields.string()?);
+    }
+    Some(key)
 }
 
 /// The name of a key's type.
@@ -75,6 +98,14 @@ pub fn key_type(key: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(Fields(key).string()?).ok()?;
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'@' | b'_');
     (!name.is_empty() && name.len() <= 64 && name.bytes().all(is_plain)).then_some(name)
+}
+
+/// A public key as ssh-keygen(1) writes it: type, key, comment.
+pub fn public_key(text: &str) -> Option<Vec<u8>> {
+    let line = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with('#'))?;
+    let mut words = line.split_ascii_whitespace();
+    let (kind, key) = (words.next()?, STANDARD.decode(words.next()?).ok()?);
+    (key_type(&key) == Some(kind)).then_some(key)
 }
 
 /// A public key that can verify signatures.
@@ -161,7 +192,6 @@ fn padded(number: &[u8], size: usize) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use base64::engine::general_purpose::STANDARD;
     use ring::rand::SystemRandom;
     use ring::signature::{
         ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
@@ -297,13 +327,56 @@ pub(crate) mod tests {
         assert_eq!(key_type(&fields(&[b"a b"])), None);
     }
 
+    /// Certificates by `ssh-keygen -s`.
+    const ED25519_CERTIFICATE: &str = concat!(
+        "AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIMcU0HpGzxUWxudUgokyz0leZh7h/OucuAdlxF/Pq5xhAAAA",
+        "ICZWQGtu3H2rtqjj/2GYIugfiqgL9KKtdpoZvVb/J5+qAAAAAAAAAAAAAAABAAAAAmlkAAAABwAAAANnaXQAAAAAAAAAAP//////",
+        "////AAAAAAAAAAAAAAAAAAAAMwAAAAtzc2gtZWQyNTUxOQAAACBxa6GySa4/41BlM155aiB+rJd1orN/8xTvJIdA943kzAAAAFMA",
+        "AAALc3NoLWVkMjU1MTkAAABAeZoFH4OnSIg/UoXGQeBxJPsJOumCTi3f71/uddXDBimh6b8nzaVjyMGEMrlKc5oREUBGl3lwTirD",
+        "QVm7VOyeCQ==",
+    );
+    const ECDSA_CERTIFICATE: &str = concat!(
+        "AAAAKGVjZHNhLXNoYTItbmlzdHAyNTYtY2VydC12MDFAb3BlbnNzaC5jb20AAAAgG0Pv62QmdnRRYZDgo2szWg7cadjpxV8CicfJ",
+        "jxNdOEQAAAAIbmlzdHAyNTYAAABBBGHEIcNMdcPYdd8dnkvK+sN4CFpLXhCB6sNJhE4nCtcOI2vJ/bifgNaBdcg/pFfEpXT1tMr2",
+        "2tf1B+AhamlwrZ8AAAAAAAAAAAAAAAEAAAACaWQAAAAHAAAAA2dpdAAAAAAAAAAA//////////8AAAAAAAAAAAAAAAAAAAAzAAAA",
+        "C3NzaC1lZDI1NTE5AAAAIHFrobJJrj/jUGUzXnlqIH6sl3Wis3/zFO8kh0D3jeTMAAAAUwAAAAtzc2gtZWQyNTUxOQAAAEDonND+",
+        "QCk0XQ1CL9EfAQTGSfoQnO7eKQKfnlZsfRBqUKyb4oVZrdyXatat2gG6uaAdvfDc0ABCql+swVD7hREP",
+    );
+
+    #[test]
+    fn a_certificate_has_the_fingerprint_of_its_key() {
+        // `ssh-keygen -l` of each, and of the key in it.
+        for (certificate, printed) in [
+            (ED25519_CERTIFICATE, "SHA256:1DVr1ZDwfq5Lv2D4VCOFBSDBvdGV8qQDFyH6gEg4ktI"),
+            (ECDSA_CERTIFICATE, "SHA256:DSoeRKq9LVlXC62IaWYR6ngc5NySMeYW+lKxg3xuzAs"),
+        ] {
+            let certificate = STANDARD.decode(certificate).unwrap();
+            assert_eq!(fingerprint(&certificate), printed);
+            // One that is cut off is not a certificate.
+            assert_ne!(fingerprint(&certificate[..40]), printed);
+        }
+    }
+
+    #[test]
+    fn a_public_key_is_read() {
+        let key = Signer::new(5).key;
+        let text = format!("# ours\n\nssh-ed25519 {} a comment\n", STANDARD.encode(&key));
+        assert_eq!(public_key(&text), Some(key));
+        for text in ["", "ssh-ed25519", "ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----"] {
+            assert_eq!(public_key(text), None, "{text}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn no_key_or_signature_panics(
             key in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
             signature in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
-            kind in proptest::sample::select(vec!["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa"]),
+            kind in proptest::sample::select(vec!["ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa", "ssh-rsa-cert-v01@openssh.com"]),
+            text in ".{0,200}",
         ) {
+            public_key(&text);
+            fingerprint(&[fields(&[kind.as_bytes()]), key.clone()].concat());
             verifies(&key, &signature, b"");
             let framed = [fields(&[kind.as_bytes()]), key].concat();
             verifies(&framed, &fields(&[kind.as_bytes(), &signature]), b"");

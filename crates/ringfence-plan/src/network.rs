@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule, UpstreamProxy};
+use ringfence_spec::network::{Host, NetworkLimit, NetworkRules, RequestRule, UpstreamProxy};
 use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort, SecretGrant};
 use serde::{Deserialize, Serialize};
 
@@ -117,8 +117,8 @@ pub struct SshAgentPlan {
 /// A host at which keys of the agent may log in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SshAgentAccess {
-    /// The host as it is known to rules.
-    pub host: String,
+    /// The host.
+    pub host: Host,
     /// Its port.
     pub port: u16,
     /// Fingerprint of the one key, `SHA256:…`; `None` for every key.

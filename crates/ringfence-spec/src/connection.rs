@@ -113,7 +113,7 @@ pub enum NetworkEvent {
     },
     /// The user's SSH agent was not asked.
     AgentRefused(Box<AgentRefusal>),
-    /// Connections that are counted and not listed.
+    /// Connections, and requests that the SSH agent refused, which are counted and not listed.
     Unlisted(u64),
     /// Something that the outcome must name as a gap.
     Gap(String),

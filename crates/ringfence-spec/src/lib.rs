@@ -74,4 +74,4 @@ pub use publish::PublishedPort;
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
 pub use secret::{SecretGrant, SecretSource};
-pub use ssh_agent::{SshAgentGrant, SshKeyName};
+pub use ssh_agent::{SSH_PORT, SshAgentGrant, SshKeyName};

@@ -7,10 +7,10 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use crate::escape_name;
-use crate::network::{Host, split_port};
+use crate::network::{Host, host_and_port, split_port};
 
-/// Port of a host that names none.
-const SSH: u16 = 22;
+/// Default port of SSH.
+pub const SSH_PORT: u16 = 22;
 
 /// Prefix of a fingerprint, as `ssh-add -l` prints it.
 const SHA256: &str = "SHA256:";
@@ -45,15 +45,7 @@ impl SshAgentGrant {
 
     /// The host, with its port if that is not 22.
     pub fn place(&self) -> String {
-        place(&self.host, self.port)
-    }
-}
-
-/// A host, with its port if that is not 22.
-fn place(host: &Host, port: u16) -> String {
-    match port {
-        SSH => host.in_url(),
-        port => format!("{}:{port}", host.in_url()),
+        host_and_port(&self.host, self.port, SSH_PORT)
     }
 }
 
@@ -66,7 +58,7 @@ impl FromStr for SshAgentGrant {
             None => (None, text),
         };
         let (host, port) = split_port(place)?;
-        Ok(Self { key, host: host.parse()?, port: port.unwrap_or(SSH) })
+        Ok(Self { key, host: host.parse()?, port: port.unwrap_or(SSH_PORT) })
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::address::canonical;
 use crate::escape_name;
@@ -198,6 +199,17 @@ impl Serialize for Host {
     }
 }
 
+impl<'de> Deserialize<'de> for Host {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// `HOST`, or `HOST:PORT` if the port is not the default one. An IPv6 address is in brackets.
+pub fn host_and_port(host: &Host, port: u16, default_port: u16) -> String {
+    if port == default_port { host.in_url() } else { format!("{}:{port}", host.in_url()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +258,9 @@ mod tests {
             let host: Host = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(host.to_string(), canonical, "{text}");
             assert_eq!(canonical.parse::<Host>().as_ref(), Ok(&host), "{canonical}");
-            assert_eq!(serde_json::to_string(&host).unwrap(), format!("\"{canonical}\""));
+            let json = serde_json::to_string(&host).unwrap();
+            assert_eq!(json, format!("\"{canonical}\""));
+            assert_eq!(serde_json::from_str::<Host>(&json).unwrap(), host);
         }
     }
 

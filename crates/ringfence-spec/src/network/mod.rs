@@ -30,7 +30,7 @@ mod upstream;
 
 pub use address::{Cidr, canonical, forbidden};
 pub use bundles::{Bundle, all as bundles, bundle};
-pub use host::{Host, HostName};
+pub use host::{Host, HostName, host_and_port};
 pub use limit::{LimitKind, NetworkLimit};
 pub use request::{RequestRule, covers_path};
 pub use rule::NetworkRule;
