@@ -44,6 +44,8 @@ pub(crate) fn prepare(
             .cause("`SSH_AUTH_SOCK` does not name one")
             .hint(start_ssh_agent()));
     };
+    // Without links: the supervisor connects to it again if the agent ends, and follows none that a run has made.
+    let socket = found(&socket).map_or(socket, |found| found.path);
     let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let lists = lists(home.as_deref())?;
     let mut access = Vec::new();

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::secret_source::{Reread, SecretReader};
 use crate::ssh_agent;
 use ringfence_plan::{
-    CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan,
-    NetworkWay, VALUE_PACKET,
+    AGENT_PACKET, CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener,
+    NetworkPlan, NetworkWay, VALUE_PACKET,
 };
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
@@ -57,6 +57,9 @@ const NAMES_MAX: usize = 4096;
 
 /// Clients whose program is remembered.
 const CLIENTS_MAX: usize = 4096;
+
+/// Least time between two attempts to connect to the user's SSH agent again.
+const AGENT_RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time for the connect of a socket to this very process.
 const ACCEPT_MAX: Duration = Duration::from_secs(2);
@@ -287,6 +290,8 @@ pub(crate) struct Capture {
     credentials: Option<OwnedFd>,
     /// A connection to the user's SSH agent.
     agent: Option<OwnedFd>,
+    /// Time of the last attempt to connect to the agent again.
+    agent_reconnected_at: Option<Instant>,
     /// Until the helper has them.
     listeners: Vec<(NetworkListener, OwnedFd)>,
     /// Connections that the supervisor has accepted for the helper.
@@ -342,6 +347,7 @@ impl Capture {
             user,
             credentials,
             agent: None,
+            agent_reconnected_at: None,
             listeners,
             redirects: None,
             helper: None,
@@ -439,6 +445,31 @@ impl Capture {
         let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
     }
 
+    /// Connects to the user's SSH agent again and gives the helper the connection; without one it answers the run with a
+    /// failure.
+    fn reconnect_agent(&mut self) {
+        let now = Instant::now();
+        let is_early = |last: Instant| now.duration_since(last) < AGENT_RECONNECT_INTERVAL;
+        let agent = if self.agent_reconnected_at.is_some_and(is_early) {
+            None
+        } else {
+            self.agent_reconnected_at = Some(now);
+            ssh_agent::connect_agent(&self.plan).unwrap_or_else(|problem| {
+                let why = problem.cause.as_deref().unwrap_or("it ended");
+                let gap = format!("the SSH agent outside the run does not answer: {why}");
+                self.reports.gap_once(gap);
+                None
+            })
+        };
+        let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let fds: Vec<BorrowedFd<'_>> = agent.iter().map(AsFd::as_fd).collect();
+        // A helper that does not read is ended soon: see `look`.
+        let flags = SendFlags::DONTWAIT;
+        let packet = [IoSlice::new(AGENT_PACKET)];
+        let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
+    }
+
     fn start_helper(&mut self) {
         self.was_started = true;
         let listeners = std::mem::take(&mut self.listeners);
@@ -527,7 +558,12 @@ impl Capture {
             NetworkEvent::Unlisted(more) => {
                 self.reports.n_unlisted = self.reports.n_unlisted.saturating_add(more);
             }
-            NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
+            NetworkEvent::Gap(gap) => self.reports.gap_once(gap.chars().take(500).collect()),
+            NetworkEvent::AgentEnded => {
+                if !self.is_finishing {
+                    self.reconnect_agent();
+                }
+            }
             NetworkEvent::RereadSecret(index) => {
                 if !self.is_finishing
                     && let Some(reread) = self.secrets.ask(usize::from(index))

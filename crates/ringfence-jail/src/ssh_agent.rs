@@ -7,7 +7,8 @@ use ringfence_plan::{NetworkPlan, SshAgentPlan};
 use ringfence_spec::{
     AgentRefusal, Code, Denial, DenialRule, DeniedBy, Hint, Layer, Problem, escape_name,
 };
-use rustix::fs::{FileType, Mode, OFlags};
+use ringfence_sys::untrusted;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -18,8 +19,8 @@ pub(crate) fn connect_agent(plan: &NetworkPlan) -> Result<Option<OwnedFd>, Probl
         let message = format!("cannot connect to the SSH agent at `{}`", path.display());
         Problem::cannot_build(Code::SshAgent, message).cause(why)
     };
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let node = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
+    // The path was resolved before the run: a link that the run has made since is not followed.
+    let node = untrusted::open_absolute(path).map_err(|error| match error.errno {
         Errno::NOENT => cannot(&"there is no such file").hint(start_ssh_agent()),
         errno => cannot(&errno),
     })?;

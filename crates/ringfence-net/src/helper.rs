@@ -199,6 +199,11 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
     while let Some(packet) = reporter.next_packet().await {
         match packet {
             SupervisorPacket::Connection(connection) => serve_passed_on(&state, connection),
+            SupervisorPacket::Agent(connection) => {
+                if let Some(agent) = &state.ssh_agent {
+                    agent.replace_connection(connection);
+                }
+            }
             SupervisorPacket::Value { index, memory } => state.secrets.replace_value(index, memory),
         }
     }

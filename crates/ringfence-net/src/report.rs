@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::limits::Budget;
-use ringfence_plan::{CONNECTION_PACKET, VALUE_PACKET};
+use ringfence_plan::{AGENT_PACKET, CONNECTION_PACKET, VALUE_PACKET};
 use ringfence_spec::network::{Denied, Host};
 use ringfence_spec::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
 use rustix::io::Errno;
@@ -155,6 +155,9 @@ impl Reporter {
                         let index = u16::from_le_bytes([*low, *high]);
                         return Some(SupervisorPacket::Value { index, memory: fd });
                     }
+                    if body == AGENT_PACKET {
+                        return Some(SupervisorPacket::Agent(fd));
+                    }
                     if body == CONNECTION_PACKET
                         && let Some(connection) = fd
                     {
@@ -172,6 +175,8 @@ impl Reporter {
 pub(crate) enum SupervisorPacket {
     /// A connection of the run that it has accepted.
     Connection(OwnedFd),
+    /// A new connection to the user's SSH agent; `None` if it could not be made.
+    Agent(Option<OwnedFd>),
     /// The value of a secret that was to be read again.
     Value {
         /// Place of the secret in the policy.

@@ -15,10 +15,10 @@ use ringfence_spec::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::helper::{NO_DESCRIPTORS_PAUSE, State};
-use crate::ssh_key::{Fields, fingerprint, key_type, put_string, verifies};
+use crate::ssh_key::{Fields, certified_key, fingerprint, key_type, put_string, verifies};
 
 /// The longest message, as in OpenSSH (authfd.c, `MAX_AGENT_REPLY_LEN`; ssh-agent.c, `AGENT_MAX_LEN`).
 const MESSAGE_BYTES_MAX: usize = 256 << 10;
@@ -37,6 +37,9 @@ const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// Time for an answer of the user's agent: a person may have to confirm it, or to touch a token.
 const AGENT_ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Time for the supervisor to connect to the user's agent again.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason that a login which a grant allows was not signed.
 const NOT_SIGNED: &str = "the SSH agent outside did not sign: the key is for certain hosts (`ssh-add -h`), the use was not confirmed, or the agent has ended";
@@ -263,11 +266,14 @@ impl AgentConnection {
             return Err(Refused { reason, ..refused });
         };
         let is_other_host = login.host_key.is_some_and(|named| named != host_key.as_slice());
+        // ssh logs in with a certificate and asks for a signature by the plain key (sshconnect2.c, `sign_and_send_pubkey`).
+        let is_same_key =
+            login.key == key || certified_key(login.key).is_some_and(|plain| plain == key);
         let reason = match () {
             () if login.session_id != session_id.as_slice() => "the login is for another session",
             () if is_other_host => "the login is for another host",
-            () if login.key != key => "the login is for another key",
-            () if !is_algorithm_of(login.algorithm, key, flags) => {
+            () if !is_same_key => "the login is for another key",
+            () if !is_algorithm_of(login.algorithm, login.key, flags) => {
                 "the login is by another algorithm than the signature, or by SHA-1"
             }
             () => return Ok(Decision::Sign { access: granted, fingerprint }),
@@ -359,30 +365,67 @@ fn request_name(kind: Option<u8>) -> String {
 /// The user's agent, and the grants.
 pub(crate) struct SshAgent {
     access: Vec<SshAgentAccess>,
-    /// One connection, one request at a time. `None` once it has failed: an answer could belong to an earlier request.
-    outside: Mutex<Option<UnixStream>>,
+    /// One connection, one request at a time.
+    outside: Mutex<Outside>,
+    /// New connections that the supervisor has made.
+    replacements: mpsc::Sender<Option<OwnedFd>>,
+}
+
+/// The connection to the user's agent.
+struct Outside {
+    /// `None` once it has failed: an answer could belong to an earlier request.
+    stream: Option<UnixStream>,
+    replacements: mpsc::Receiver<Option<OwnedFd>>,
+}
+
+impl Outside {
+    /// Returns the connection, a new one if the last has failed.
+    async fn stream(&mut self, state: &State) -> Option<&mut UnixStream> {
+        if self.stream.is_none() {
+            // An answer to an earlier question, which came too late.
+            while self.replacements.try_recv().is_ok() {}
+            state.reporter.send(&NetworkEvent::AgentEnded);
+            let answer = tokio::time::timeout(RECONNECT_TIMEOUT, self.replacements.recv()).await;
+            self.stream = UnixStream::from_std(answer.ok()???.into()).ok();
+        }
+        self.stream.as_mut()
+    }
 }
 
 impl SshAgent {
     pub(crate) fn new(plan: SshAgentPlan, connection: OwnedFd) -> std::io::Result<Self> {
-        let outside = UnixStream::from_std(connection.into())?;
-        Ok(Self { access: plan.access, outside: Mutex::new(Some(outside)) })
+        let stream = Some(UnixStream::from_std(connection.into())?);
+        let (sender, replacements) = mpsc::channel(1);
+        let outside = Mutex::new(Outside { stream, replacements });
+        Ok(Self { access: plan.access, outside, replacements: sender })
     }
 
-    /// Passes a request on and returns the answer.
+    /// Uses a new connection to the user's agent from now on, if a request waits for one.
+    pub(crate) fn replace_connection(&self, connection: Option<OwnedFd>) {
+        let _ = self.replacements.try_send(connection);
+    }
+
+    /// Passes a request on and returns the answer. If the agent has closed its connection, asks once more by a new one: it
+    /// may have been started again.
     async fn ask(&self, state: &State, request: &[u8]) -> Option<Vec<u8>> {
         let mut outside = self.outside.lock().await;
-        let stream = outside.as_mut()?;
-        let answer = async {
-            write_message(stream, request).await?;
-            read_message(stream).await
-        };
-        if let Ok(Ok(Some(answer))) = tokio::time::timeout(AGENT_ANSWER_TIMEOUT, answer).await {
-            return Some(answer);
+        for _ in 0..2 {
+            let stream = outside.stream(state).await?;
+            let answer = async {
+                write_message(stream, request).await?;
+                read_message(stream).await
+            };
+            match tokio::time::timeout(AGENT_ANSWER_TIMEOUT, answer).await {
+                Ok(Ok(Some(answer))) => return Some(answer),
+                Ok(_) => outside.stream = None,
+                Err(_) => {
+                    outside.stream = None;
+                    let gap = "the SSH agent outside the run did not answer within 2 minutes";
+                    state.reporter.send(&NetworkEvent::Gap(gap.to_owned()));
+                    return None;
+                }
+            }
         }
-        *outside = None;
-        let gap = "the SSH agent outside the run does not answer: no further login is signed";
-        state.reporter.send(&NetworkEvent::Gap(gap.to_owned()));
         None
     }
 

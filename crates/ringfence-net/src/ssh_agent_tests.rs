@@ -100,6 +100,38 @@ fn a_login_at_the_bound_host_is_signed() {
     assert!(matches!(decision, Decision::Sign { access: 0, .. }), "{decision:?}");
 }
 
+/// A certificate for an Ed25519 key, by no authority in particular.
+fn certificate_of(key: &[u8]) -> Vec<u8> {
+    let mut parts = Fields(key);
+    let (_kind, point) = (parts.string().unwrap(), parts.string().unwrap());
+    fields(&[b"ssh-ed25519-cert-v01@openssh.com", b"nonce", point, b"the rest"])
+}
+
+#[test]
+fn a_login_with_a_certificate_is_signed_by_its_key_alone() {
+    let scene = Scene::new();
+    let kind: &[u8] = b"ssh-ed25519-cert-v01@openssh.com";
+    let certificate = certificate_of(&scene.key);
+    let data = login(ID, b"publickey", kind, &certificate, None);
+    for key in [&scene.key, &certificate] {
+        let decision = scene.bound().decide(&scene.access(), &sign(key, &data, 0));
+        assert!(matches!(decision, Decision::Sign { access: 0, .. }), "{decision:?}");
+    }
+    let other = certificate_of(&scene.other_key);
+    for (algorithm, named, key, expected) in [
+        (kind, &other, &scene.key, "another key"),
+        (kind, &certificate, &scene.other_key, "no grant allows this key"),
+        (kind, &other, &scene.other_key, "no grant allows this key"),
+        (kind, &scene.key, &certificate, "another key"),
+        (b"ssh-ed25519", &certificate, &scene.key, "another algorithm"),
+        (kind, &scene.key, &scene.key, "another algorithm"),
+    ] {
+        let data = login(ID, b"publickey", algorithm, named, None);
+        let why = reason(scene.bound().decide(&scene.access(), &sign(key, &data, 0)));
+        assert!(why.contains(expected), "{expected}: {why}");
+    }
+}
+
 /// Name, data, key, flags, and a part of the reason.
 type SignRow<'a> = (&'a str, Vec<u8>, &'a [u8], u32, &'a str);
 

@@ -72,7 +72,7 @@ pub fn fingerprint(key: &[u8]) -> String {
 }
 
 /// The key of a certificate: type and nonce, then the fields of the key (OpenSSH's PROTOCOL.certkeys, PROTOCOL.u2f).
-fn certified_key(certificate: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn certified_key(certificate: &[u8]) -> Option<Vec<u8>> {
     let (kind, n_fields) = match key_type(certificate)? {
         "ssh-ed25519-cert-v01@openssh.com" => ("ssh-ed25519", 1),
         "ssh-rsa-cert-v01@openssh.com" => ("ssh-rsa", 2),

@@ -47,9 +47,9 @@ pub use facts::{
     WritableDir, WritableRoot,
 };
 pub use network::{
-    CONNECTION_PACKET, DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER,
-    NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, SshAgentAccess, SshAgentPlan,
-    VALUE_PACKET,
+    AGENT_PACKET, CONNECTION_PACKET, DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind,
+    NAME_SERVER, NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, SshAgentAccess,
+    SshAgentPlan, VALUE_PACKET,
 };
 pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};

@@ -35,6 +35,9 @@ pub const CONNECTION_PACKET: &[u8] = b"C";
 /// a descriptor it could not be read.
 pub const VALUE_PACKET: &[u8] = b"V";
 
+/// A packet to the helper with a new connection to the user's SSH agent. Without a descriptor there is none.
+pub const AGENT_PACKET: &[u8] = b"A";
+
 /// Purpose of a listener in a run's network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

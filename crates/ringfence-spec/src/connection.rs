@@ -119,6 +119,8 @@ pub enum NetworkEvent {
     Gap(String),
     /// The value of this secret, by its place in the policy, may have been replaced: it is to be read again.
     RereadSecret(u16),
+    /// The connection to the user's SSH agent has ended, and a request waits for a new one.
+    AgentEnded,
     /// The run is over and everything has been reported.
     End,
 }

@@ -1,6 +1,7 @@
 //! Logins by the user's SSH agent: real sshd, ssh-agent, ssh and git, each host with an sshd of its own on port 22.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +20,9 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("ssh: nothing but logins is signed, and no key is changed", only_logins),
     ("ssh: a forwarded agent signs nothing", forwarded),
     ("ssh: a client that binds to no host is refused", unbound),
+    ("ssh: a certificate is granted by the fingerprint of its key", certificate),
     ("ssh: an agent that ends is a refusal and a gap", agent_ends),
+    ("ssh: an agent that is started again is used again", agent_restarts),
     ("ssh: more refusals than can be listed are a gap", flood),
     ("ssh: grants that cannot work are clear errors", errors),
 ];
@@ -76,7 +79,7 @@ impl Scene {
         let mut command = with_users(&world, "ssh-agent");
         command.args(["-D", "-a"]).arg(&agent).stdout(Stdio::null()).stderr(Stdio::null());
         processes.push(command.bounded_spawn_within(10 * limit()).unwrap());
-        until(|| std::os::unix::net::UnixStream::connect(&agent).is_ok(), "ssh-agent");
+        until(|| UnixStream::connect(&agent).is_ok(), "ssh-agent");
         for key in &mine {
             tool(&world, "ssh-add", &["-q", key.to_str().unwrap()]);
         }
@@ -329,26 +332,74 @@ except ConnectionResetError:
 fn agent_ends(servers: &Servers) {
     let Some(scene) = Scene::new(servers) else { return };
     let socket = scene.world.root().join("ending");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
     let ending = std::thread::spawn(move || drop(listener.accept()));
-    let mut command = scene.world.command(&[
-        "run",
-        "--json",
-        "--net",
-        NET,
-        "--ssh-agent",
-        "one.test",
-        "--",
-        "sh",
-        "-c",
-        "ssh-add -l; ssh -o BatchMode=yes git@one.test echo logged in",
-    ]);
-    let output = command.env("SSH_AUTH_SOCK", &socket).bounded_output().unwrap();
+    let ran = run_with_agent(&scene, &socket);
     ending.join().unwrap();
-    let ran = Outcome(0, Json::parse(String::from_utf8(output.stdout).unwrap()));
     assert!(!ran.stdout().contains("logged in"), "{}", ran.1);
     let gaps = ran.1["enforcement"]["gaps"].to_string();
-    assert_eq!(gaps.matches("the SSH agent outside the run does not answer").count(), 1, "{gaps}");
+    let gap = "the SSH agent outside the run does not answer: no agent listens there";
+    assert_eq!(gaps.matches(gap).count(), 1, "{gaps}");
+}
+
+/// Lists keys and logs in with the agent at this socket.
+fn run_with_agent(scene: &Scene, socket: &Path) -> Outcome {
+    let script = "ssh-add -l; ssh -o BatchMode=yes git@one.test echo logged in";
+    let args = ["run", "--json", "--net", NET, "--ssh-agent", "one.test", "--", "sh", "-c", script];
+    let mut command = scene.world.command(&args);
+    let output = command.env("SSH_AUTH_SOCK", socket).bounded_output().unwrap();
+    Outcome(0, Json::parse(String::from_utf8(output.stdout).unwrap()))
+}
+
+/// The first connection is closed, as by an agent that ends; the second one leads to the real agent. The path is a link, as
+/// users of tmux have it.
+fn agent_restarts(servers: &Servers) {
+    let Some(scene) = Scene::new(servers) else { return };
+    let agent = scene.world.root().join("agent");
+    let (socket, link) = (scene.world.root().join("restarting"), scene.world.root().join("link"));
+    std::os::unix::fs::symlink(&socket, &link).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        drop(listener.accept());
+        let (mut inside, _) = listener.accept().unwrap();
+        let mut outside = UnixStream::connect(agent).unwrap();
+        let (mut requests, mut asked) = (inside.try_clone().unwrap(), outside.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut requests, &mut asked));
+        let _ = std::io::copy(&mut outside, &mut inside);
+    });
+    let ran = run_with_agent(&scene, &link);
+    ran.says(&scene.keys[0]).says("logged in");
+    let gaps = ran.1["enforcement"]["gaps"].to_string();
+    assert!(!gaps.contains("SSH agent"), "{gaps}");
+}
+
+fn certificate(servers: &Servers) {
+    let Some(scene) = Scene::new(servers) else { return };
+    let world = &scene.world;
+    let file = |name: &str| world.root().join(name).to_str().unwrap().to_owned();
+    let (authority, first) = (file("authority"), file("first"));
+    tool(world, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &authority]);
+    let public_key = format!("{first}.pub");
+    tool(world, "ssh-keygen", &["-q", "-s", &authority, "-I", "me", "-n", "git", &public_key]);
+    // Adds the certificate beside the key.
+    tool(world, "ssh-add", &["-q", &first]);
+    let certificate = format!("{first}-cert.pub");
+    let printed = tool(world, "ssh-keygen", &["-l", "-f", &certificate]);
+    assert_eq!(printed.split(' ').nth(1).unwrap(), scene.keys[0], "{printed}");
+    // The host accepts the certificate alone.
+    let authorized = format!("cert-authority {}", public(Path::new(&authority)));
+    world.write("authorized", &authorized);
+    for key in [&scene.keys[0], &certificate] {
+        let script = "ssh-add -l; ssh git@one.test echo logged in";
+        let ran = scene.run(&[&format!("{key}@one.test")], script);
+        ran.says("(ED25519-CERT)").says("logged in");
+        assert_eq!(ran.stdout().matches(&scene.keys[0]).count(), 2, "{}", ran.stdout());
+        assert!(!ran.stdout().contains(&scene.keys[1]), "{}", ran.stdout());
+    }
+    // The other key has none.
+    let ran =
+        scene.run(&[&format!("{}@one.test", scene.keys[1])], "ssh git@one.test echo logged in");
+    assert!(!ran.stdout().contains("logged in"), "{}", ran.stdout());
 }
 
 fn flood(servers: &Servers) {
@@ -436,7 +487,7 @@ fn errors(servers: &Servers) {
     agent("/nonexistent", &["cannot connect to the SSH agent at `/nonexistent`", "no such file"]);
     agent(private, &["is not a socket"]);
     let stale = world.root().join("stale");
-    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    drop(UnixListener::bind(&stale).unwrap());
     agent(stale.to_str().unwrap(), &["no agent listens there"]);
     // Last: it gives the world to another user.
     let ran = world.without_namespaces(&run);
