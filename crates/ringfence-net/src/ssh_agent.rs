@@ -18,6 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::helper::{NO_DESCRIPTORS_PAUSE, State};
+use crate::report::Reporter;
 use crate::ssh_key::{Fields, certified_key, fingerprint, key_type, put_string, verifies};
 
 /// The longest message, as in OpenSSH (authfd.c, `MAX_AGENT_REPLY_LEN`; ssh-agent.c, `AGENT_MAX_LEN`).
@@ -369,6 +370,7 @@ pub(crate) struct SshAgent {
     outside: Mutex<Outside>,
     /// New connections that the supervisor has made.
     replacements: mpsc::Sender<Option<OwnedFd>>,
+    answer_timeout: Duration,
 }
 
 /// The connection to the user's agent.
@@ -380,11 +382,11 @@ struct Outside {
 
 impl Outside {
     /// Returns the connection, a new one if the last has failed.
-    async fn stream(&mut self, state: &State) -> Option<&mut UnixStream> {
+    async fn stream(&mut self, reporter: &Reporter) -> Option<&mut UnixStream> {
         if self.stream.is_none() {
             // An answer to an earlier question, which came too late.
             while self.replacements.try_recv().is_ok() {}
-            state.reporter.send(&NetworkEvent::AgentEnded);
+            reporter.send(&NetworkEvent::AgentEnded);
             let answer = tokio::time::timeout(RECONNECT_TIMEOUT, self.replacements.recv()).await;
             self.stream = UnixStream::from_std(answer.ok()???.into()).ok();
         }
@@ -397,7 +399,12 @@ impl SshAgent {
         let stream = Some(UnixStream::from_std(connection.into())?);
         let (sender, replacements) = mpsc::channel(1);
         let outside = Mutex::new(Outside { stream, replacements });
-        Ok(Self { access: plan.access, outside, replacements: sender })
+        Ok(Self {
+            access: plan.access,
+            outside,
+            replacements: sender,
+            answer_timeout: AGENT_ANSWER_TIMEOUT,
+        })
     }
 
     /// Uses a new connection to the user's agent from now on, if a request waits for one.
@@ -407,21 +414,21 @@ impl SshAgent {
 
     /// Passes a request on and returns the answer. If the agent has closed its connection, asks once more by a new one: it
     /// may have been started again.
-    async fn ask(&self, state: &State, request: &[u8]) -> Option<Vec<u8>> {
+    async fn ask(&self, reporter: &Reporter, request: &[u8]) -> Option<Vec<u8>> {
         let mut outside = self.outside.lock().await;
         for _ in 0..2 {
-            let stream = outside.stream(state).await?;
+            let stream = outside.stream(reporter).await?;
             let answer = async {
                 write_message(stream, request).await?;
                 read_message(stream).await
             };
-            match tokio::time::timeout(AGENT_ANSWER_TIMEOUT, answer).await {
+            match tokio::time::timeout(self.answer_timeout, answer).await {
                 Ok(Ok(Some(answer))) => return Some(answer),
                 Ok(_) => outside.stream = None,
                 Err(_) => {
                     outside.stream = None;
                     let gap = "the SSH agent outside the run did not answer within 2 minutes";
-                    state.reporter.send(&NetworkEvent::Gap(gap.to_owned()));
+                    reporter.send(&NetworkEvent::Gap(gap.to_owned()));
                     return None;
                 }
             }
@@ -431,7 +438,7 @@ impl SshAgent {
 
     /// The keys of the user's agent that may be used.
     async fn list(&self, state: &State, connection: &AgentConnection) -> Vec<u8> {
-        let answer = self.ask(state, &[REQUEST_IDENTITIES]).await;
+        let answer = self.ask(&state.reporter, &[REQUEST_IDENTITIES]).await;
         let all = answer.as_deref().and_then(identities);
         let Some(all) = all else { return vec![FAILURE] };
         let may = all.into_iter().filter(|(key, _)| connection.may_list(&self.access, key));
@@ -454,7 +461,7 @@ impl SshAgent {
         fingerprint: &str,
     ) -> Vec<u8> {
         let began = Instant::now();
-        let answer = self.ask(state, request).await.filter(|answer| is_signature(answer));
+        let answer = self.ask(&state.reporter, request).await.filter(|answer| is_signature(answer));
         let is_signed = answer.is_some();
         let connection = Box::new(Connection {
             host: access.host.to_string(),

@@ -371,6 +371,63 @@ fn messages_are_bounded() {
     assert!(read(&[]).unwrap().is_none());
 }
 
+/// Reads the next report.
+fn next_event(socket: &OwnedFd) -> NetworkEvent {
+    let mut body = [0u8; 1024];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let flags = rustix::net::RecvFlags::DONTWAIT;
+    let (n, _) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags).unwrap();
+    postcard::from_bytes(&body[..n]).unwrap()
+}
+
+/// Both ends of a connection to an agent.
+fn agent_pair() -> (OwnedFd, UnixStream) {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    for end in [&ours, &theirs] {
+        end.set_nonblocking(true).unwrap();
+    }
+    (ours.into(), UnixStream::from_std(theirs).unwrap())
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_answered_ends_only_its_connection() {
+    let (ours, supervisor) = ringfence_sys::packet_pair().unwrap();
+    let reporter = Reporter::new(ours).unwrap();
+    let (first, silent) = agent_pair();
+    let plan = SshAgentPlan { socket: "/agent".into(), access: Vec::new() };
+    let mut agent = SshAgent::new(plan, first).unwrap();
+    agent.answer_timeout = Duration::from_millis(20);
+    assert_eq!(agent.ask(&reporter, &[REQUEST_IDENTITIES]).await, None);
+    assert!(matches!(next_event(&supervisor), NetworkEvent::Gap(_)));
+    // The next request has a connection of its own, where no late answer to the first one can come.
+    agent.answer_timeout = AGENT_ANSWER_TIMEOUT;
+    let (second, mut answering) = agent_pair();
+    let outside = async {
+        tokio::task::yield_now().await;
+        assert_eq!(next_event(&supervisor), NetworkEvent::AgentEnded);
+        agent.replace_connection(Some(second));
+        let request = read_message(&mut answering).await.unwrap();
+        assert_eq!(request, Some(vec![REQUEST_IDENTITIES]));
+        write_message(&mut answering, b"answer").await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(agent.ask(&reporter, &[REQUEST_IDENTITIES]), outside);
+    assert_eq!(answer.as_deref(), Some(&b"answer"[..]));
+    drop((silent, answering));
+    // The connection is closed now, and there is no other.
+    let none = async {
+        while agent.outside.try_lock().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        while agent.outside.try_lock().is_err() {
+            agent.replace_connection(None);
+            tokio::task::yield_now().await;
+        }
+    };
+    let (answer, ()) = tokio::join!(agent.ask(&reporter, &[REQUEST_IDENTITIES]), none);
+    assert_eq!(answer, None);
+    assert_eq!(next_event(&supervisor), NetworkEvent::AgentEnded);
+}
+
 proptest::proptest! {
     #[test]
     fn no_message_panics_and_none_is_signed(
