@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
-use ringfence_engine::watch::{Alert, FinishedCall, Settings, Watch};
+use ringfence_engine::watch::{Alert, FinishedCall, N_ALERT_RULES, Settings, Watch};
 use ringfence_spec::{Risk, Status};
 
 fn call(at_ms: u64) -> FinishedCall {
@@ -266,7 +266,7 @@ proptest! {
         for (at_ms, client, duration_ms, bytes_read, n_violations, traversal) in calls {
             let client = ["a", "b", "c", "d"][client].into();
             let alerts = watch.see(&FinishedCall { client, duration_ms, bytes_read, n_violations, traversal, ..call(at_ms) });
-            prop_assert!(alerts.len() <= 9);
+            prop_assert!(alerts.len() <= N_ALERT_RULES);
             prop_assert!(watch.n_clients() <= 2);
         }
     }

@@ -44,7 +44,7 @@ pub enum ConnectionDoor {
     Lookup,
     /// A published port: a connection from the host to a server of the run.
     Published,
-    /// A signature of the user's SSH agent for a login at this host.
+    /// A login at this host that a grant allows, signed by the user's SSH agent or failed.
     SshAgent,
 }
 

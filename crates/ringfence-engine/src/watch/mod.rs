@@ -15,6 +15,9 @@ use serde::Serialize;
 use ring::Ring;
 pub use settings::Settings;
 
+/// Number of alert rules: one call raises at most as many alerts.
+pub const N_ALERT_RULES: usize = alert_rules::ALL.len();
+
 /// The fields of a finished call that the rules read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedCall {
@@ -67,7 +70,7 @@ pub struct Watch {
 struct Client {
     ring: Ring,
     /// Time of each rule's last alert, by index into the rules.
-    last_alert_ms: [Option<u64>; alert_rules::ALL.len()],
+    last_alert_ms: [Option<u64>; N_ALERT_RULES],
     /// Time of the client's last call.
     at_ms: u64,
 }
