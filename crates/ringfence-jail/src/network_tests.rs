@@ -2,6 +2,8 @@
 
 use std::net::TcpStream;
 
+use ringfence_plan::SshAgentPlan;
+
 use super::*;
 use crate::fake_peer::{Lent, SOON, closed_network, send, soon};
 
@@ -112,8 +114,13 @@ fn a_helper_that_hangs_at_the_end_is_killed_in_time() {
 fn a_helper_that_never_stops_talking_is_heard_in_turns_and_ended_in_time() {
     let (mut capture, helper) = capture();
     let flooding = std::thread::spawn(move || {
-        let gap = postcard::to_allocvec(&NetworkEvent::Gap("x".repeat(2000))).unwrap();
-        while rustix::net::send(&helper, &gap, SendFlags::NOSIGNAL).is_ok() {}
+        for n in 0u64.. {
+            let gap = NetworkEvent::Gap(format!("{n} {}", "x".repeat(2000)));
+            let gap = postcard::to_allocvec(&gap).unwrap();
+            if rustix::net::send(&helper, &gap, SendFlags::NOSIGNAL).is_err() {
+                return;
+            }
+        }
     });
     for _ in 0..3 {
         soon(|| capture.collect());
@@ -123,6 +130,44 @@ fn a_helper_that_never_stops_talking_is_heard_in_turns_and_ended_in_time() {
     assert_eq!(report.gaps.len(), GAPS_MAX + 1);
     assert!(report.gaps.iter().all(|gap| gap.chars().count() <= 500));
     flooding.join().unwrap();
+}
+
+#[test]
+fn the_agent_is_connected_to_again_at_most_once_a_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().canonicalize().unwrap().join("agent");
+    let agent = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let (mut capture, helper) = capture();
+    capture.plan.ssh_agent = Some(SshAgentPlan { socket: socket.clone(), access: Vec::new() });
+    let answered = || {
+        let mut body = [0u8; 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let flags = RecvFlags::DONTWAIT;
+        let (n, fds) =
+            ringfence_sys::receive_packet(&helper, &mut body, &mut space, flags).unwrap();
+        assert_eq!(&body[..n], AGENT_PACKET);
+        fds.len()
+    };
+    capture.hear(NetworkEvent::AgentEnded);
+    assert_eq!(answered(), 1);
+    capture.hear(NetworkEvent::AgentEnded);
+    assert_eq!(answered(), 0);
+    capture.agent_reconnected_at =
+        Some(Instant::now().checked_sub(AGENT_RECONNECT_INTERVAL).unwrap());
+    capture.hear(NetworkEvent::AgentEnded);
+    assert_eq!(answered(), 1);
+    // A link in its place is not followed.
+    let moved = dir.path().join("moved");
+    std::fs::rename(&socket, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &socket).unwrap();
+    for _ in 0..2 {
+        capture.agent_reconnected_at = None;
+        capture.hear(NetworkEvent::AgentEnded);
+        assert_eq!(answered(), 0);
+    }
+    let gaps = &capture.reports.gaps;
+    assert!(gaps.len() == 1 && gaps[0].contains("SSH agent outside the run"), "{gaps:?}");
+    drop(agent);
 }
 
 #[test]
