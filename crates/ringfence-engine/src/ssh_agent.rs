@@ -26,6 +26,20 @@ const SYSTEM_LISTS: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known
 /// Settings of ssh for every user.
 const CLIENT_SETTINGS: &str = "/etc/ssh/ssh_config";
 
+/// Hosts of git whose servers do not speak `publickey-hostbound-v00@openssh.com` or once did not, and where no user gets a
+/// shell: a run that logs in there cannot get at the host's key. Each name is in its operator's documentation of SSH.
+const GIT_HOSTS: [&str; 9] = [
+    "github.com",
+    "ssh.github.com",
+    "gitlab.com",
+    "altssh.gitlab.com",
+    "bitbucket.org",
+    "altssh.bitbucket.org",
+    "codeberg.org",
+    "git.sr.ht",
+    "ssh.dev.azure.com",
+];
+
 /// Reads what the grants of a policy need; `None` if it has none.
 pub(crate) fn prepare(
     policy: &Policy,
@@ -59,8 +73,14 @@ pub(crate) fn prepare(
             }
         }
         let key = grant.key.as_ref().map(|key| fingerprint(key, grant, home.as_deref()));
-        let (host, port) = (grant.host.clone(), grant.port);
-        access.push(SshAgentAccess { host, port, key: key.transpose()?, host_keys });
+        access.push(SshAgentAccess {
+            host: grant.host.clone(),
+            port: grant.port,
+            key: key.transpose()?,
+            host_keys,
+            allows_unbound: grant.allows_unbound
+                || GIT_HOSTS.contains(&grant.host.to_string().as_str()),
+        });
     }
     Ok(Some(SshAgentFacts {
         plan: SshAgentPlan { socket, access },

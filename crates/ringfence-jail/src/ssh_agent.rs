@@ -69,7 +69,7 @@ pub(crate) fn agent_denial(refusal: &AgentRefusal) -> Denial {
         Some(grant) => {
             let grant = escape_name(&cut(grant)).into_owned();
             Hint::operator(
-                format!("{reason}; `--ssh-agent {grant}` does"),
+                format!("{reason}; allow it with `--ssh-agent {grant}`"),
                 format!("to allow logins by the SSH agent: `{grant}`"),
             )
         }

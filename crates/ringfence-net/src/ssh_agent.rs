@@ -1,7 +1,9 @@
 //! The run's SSH agent: judges each request (draft-ietf-sshm-ssh-agent, OpenSSH's PROTOCOL.agent) and passes on two of them
 //! to the user's own agent. A signature is given only for a login at a granted host: the client must have bound its
 //! connection to the host by `session-bind@openssh.com`, whose signature shows that the host took part in that very
-//! session, and the data must be a login request of that session.
+//! session, and the data must be a login request of that session. The request must name the host's key too
+//! (`publickey-hostbound-v00@openssh.com`), unless the grant allows others: a run that has got at the private key of the
+//! granted host could bind any session to it, and only the server of a login that names a key compares that with its own.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -42,8 +44,14 @@ const AGENT_ANSWER_TIMEOUT: Duration = Duration::from_mins(2);
 /// Time for the supervisor to connect to the user's agent again.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time between two requests to the user's agent: a run may ask as often as it likes, and the agent is the user's.
+const PACE: Duration = Duration::from_millis(5);
+
 /// Reason that a login which a grant allows was not signed.
 const NOT_SIGNED: &str = "the SSH agent outside did not sign: the key is for certain hosts (`ssh-add -h`), the use was not confirmed, or the agent has ended";
+
+/// Reason that a login which does not name the host's key was not signed.
+const UNBOUND: &str = "the login is not bound to the host's key: the server speaks no `publickey-hostbound-v00@openssh.com` (sshd of OpenSSH 8.9 and later does), so another server could use the signature";
 
 const FAILURE: u8 = 5;
 const SUCCESS: u8 = 6;
@@ -105,9 +113,11 @@ enum Decision {
 struct Refused {
     request: String,
     reason: String,
-    /// Fingerprint of the key that was to sign.
+    /// Fingerprint of the key that was to sign, if a grant could allow it.
     key: Option<String>,
     host: LoginHost,
+    /// Set if that grant must allow logins that do not name the host's key.
+    is_unbound: bool,
 }
 
 /// The host of a refused login.
@@ -140,6 +150,7 @@ impl AgentConnection {
                 reason: "a run may only list keys and log in with them".to_owned(),
                 key: None,
                 host: LoginHost::Unknown,
+                is_unbound: false,
             }),
         }
     }
@@ -165,6 +176,7 @@ impl AgentConnection {
                     reason: "a run may only list keys and log in with them".to_owned(),
                     key: None,
                     host: LoginHost::Unknown,
+                    is_unbound: false,
                 })
             }
         }
@@ -223,6 +235,7 @@ impl AgentConnection {
             reason: String::new(),
             key: None,
             host: LoginHost::Unknown,
+            is_unbound: false,
         };
         let mut parse = || {
             let (key, data, flags) = (fields.string()?, fields.string()?, fields.u32()?);
@@ -262,9 +275,13 @@ impl AgentConnection {
             refused.host = LoginHost::Known { host: host.clone(), port: *port };
         }
         let fits = |one: &SshAgentAccess| here(&one) && is_granted(one, &fingerprint);
-        let Some(granted) = access.iter().position(fits) else {
+        if !access.iter().any(fits) {
             let reason = "no grant allows this key there".to_owned();
             return Err(Refused { reason, ..refused });
+        }
+        let allows = |one: &SshAgentAccess| login.host_key.is_some() || one.allows_unbound;
+        let Some(granted) = access.iter().position(|one| fits(one) && allows(one)) else {
+            return Err(Refused { reason: UNBOUND.to_owned(), is_unbound: true, ..refused });
         };
         let is_other_host = login.host_key.is_some_and(|named| named != host_key.as_slice());
         // ssh logs in with a certificate and asks for a signature by the plain key (sshconnect2.c, `sign_and_send_pubkey`).
@@ -377,6 +394,8 @@ pub(crate) struct SshAgent {
 struct Outside {
     /// `None` once it has failed: an answer could belong to an earlier request.
     stream: Option<UnixStream>,
+    /// End of the last request.
+    asked: Option<Instant>,
     replacements: mpsc::Receiver<Option<OwnedFd>>,
 }
 
@@ -398,7 +417,7 @@ impl SshAgent {
     pub(crate) fn new(plan: SshAgentPlan, connection: OwnedFd) -> std::io::Result<Self> {
         let stream = Some(UnixStream::from_std(connection.into())?);
         let (sender, replacements) = mpsc::channel(1);
-        let outside = Mutex::new(Outside { stream, replacements });
+        let outside = Mutex::new(Outside { stream, asked: None, replacements });
         Ok(Self {
             access: plan.access,
             outside,
@@ -416,6 +435,20 @@ impl SshAgent {
     /// may have been started again.
     async fn ask(&self, reporter: &Reporter, request: &[u8]) -> Option<Vec<u8>> {
         let mut outside = self.outside.lock().await;
+        if let Some(asked) = outside.asked {
+            tokio::time::sleep_until((asked + PACE).into()).await;
+        }
+        let answer = self.ask_now(&mut outside, reporter, request).await;
+        outside.asked = Some(Instant::now());
+        answer
+    }
+
+    async fn ask_now(
+        &self,
+        outside: &mut Outside,
+        reporter: &Reporter,
+        request: &[u8],
+    ) -> Option<Vec<u8>> {
         for _ in 0..2 {
             let stream = outside.stream(reporter).await?;
             let answer = async {
@@ -549,7 +582,7 @@ async fn serve(state: &State, mut stream: UnixStream) {
 
 /// Reports a refusal. A host without a grant is named if a connection to such a host is open.
 fn report(state: &State, agent: &SshAgent, refused: Refused) {
-    let Refused { request, mut reason, key, host } = refused;
+    let Refused { request, mut reason, key, host, is_unbound } = refused;
     let at = match host {
         LoginHost::Unknown => None,
         LoginHost::Known { host, port } => Some(host_and_port(&host, port, SSH_PORT)),
@@ -570,7 +603,8 @@ fn report(state: &State, agent: &SshAgent, refused: Refused) {
             Some(one.clone())
         }
     };
-    let grant = key.zip(at.as_ref()).map(|(key, at)| format!("{key}@{at}"));
+    let mark = if is_unbound { "!" } else { "" };
+    let grant = key.zip(at.as_ref()).map(|(key, at)| format!("{key}@{at}{mark}"));
     let refusal = AgentRefusal { request, place: at, reason, grant };
     state.reporter.send(&NetworkEvent::AgentRefused(Box::new(refusal)));
 }

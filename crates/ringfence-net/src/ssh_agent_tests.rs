@@ -9,6 +9,8 @@ struct Scene {
     other_key: Vec<u8>,
 }
 
+const HOSTBOUND: &[u8] = b"publickey-hostbound-v00@openssh.com";
+
 const ID: &[u8] = b"a session id of thirty-two bytes";
 
 impl Scene {
@@ -28,7 +30,13 @@ impl Scene {
             port: SSH_PORT,
             key: Some(fingerprint(&self.key)),
             host_keys: vec![self.host.key.clone()],
+            allows_unbound: false,
         }]
+    }
+
+    /// The same, and logins need not name the host's key.
+    fn unbound_access(&self) -> Vec<SshAgentAccess> {
+        vec![SshAgentAccess { allows_unbound: true, ..self.access().remove(0) }]
     }
 
     fn bind(&self) -> Vec<u8> {
@@ -44,7 +52,12 @@ impl Scene {
 
     /// The data of a usual login.
     fn login(&self) -> Vec<u8> {
-        login(ID, b"publickey", b"ssh-ed25519", &self.key, None)
+        self.login_by(b"ssh-ed25519", &self.key)
+    }
+
+    /// A login at the host by this key.
+    fn login_by(&self, algorithm: &[u8], key: &[u8]) -> Vec<u8> {
+        login(ID, HOSTBOUND, algorithm, key, Some(&self.host.key))
     }
 }
 
@@ -80,24 +93,46 @@ fn a_login_at_the_bound_host_is_signed() {
     let scene = Scene::new();
     let access = scene.access();
     let signed = Decision::Sign { access: 0, fingerprint: fingerprint(&scene.key) };
-    let hostbound = login(
-        ID,
-        b"publickey-hostbound-v00@openssh.com",
-        b"ssh-ed25519",
-        &scene.key,
-        Some(&scene.host.key),
-    );
-    for data in [scene.login(), hostbound] {
-        let mut connection = scene.bound();
-        assert_eq!(connection.decide(&access, &sign(&scene.key, &data, 0)), signed);
-        // The same binding again changes nothing.
-        connection.decide(&access, &scene.bind());
-        assert_eq!(connection.decide(&access, &sign(&scene.key, &data, 0)), signed);
-    }
+    let request = sign(&scene.key, &scene.login(), 0);
+    let mut connection = scene.bound();
+    assert_eq!(connection.decide(&access, &request), signed);
+    // The same binding again changes nothing.
+    connection.decide(&access, &scene.bind());
+    assert_eq!(connection.decide(&access, &request), signed);
     let every = vec![SshAgentAccess { key: None, ..access[0].clone() }];
-    let data = login(ID, b"publickey", b"ssh-ed25519", &scene.other_key, None);
+    let data = scene.login_by(b"ssh-ed25519", &scene.other_key);
     let decision = scene.bound().decide(&every, &sign(&scene.other_key, &data, 0));
     assert!(matches!(decision, Decision::Sign { access: 0, .. }), "{decision:?}");
+}
+
+/// The private key of the granted host may be known to a run that logs in there: it can bind another host's session to
+/// it. That host takes a login without a host key, and refuses one that names another key than its own.
+#[test]
+fn a_login_without_the_hosts_key_needs_a_grant_that_allows_it() {
+    let scene = Scene::new();
+    let unbound = login(ID, b"publickey", b"ssh-ed25519", &scene.key, None);
+    let request = sign(&scene.key, &unbound, 0);
+    let Decision::Refuse(refused) = scene.bound().decide(&scene.access(), &request) else {
+        panic!("signed")
+    };
+    assert!(refused.is_unbound && refused.reason.contains("not bound to the host's key"));
+    assert_eq!(refused.key, Some(fingerprint(&scene.key)));
+    let allowed = scene.unbound_access();
+    for (access, expected) in
+        [(allowed.clone(), 0), ([scene.access(), allowed.clone()].concat(), 1)]
+    {
+        let signed = Decision::Sign { access: expected, fingerprint: fingerprint(&scene.key) };
+        assert_eq!(scene.bound().decide(&access, &request), signed);
+    }
+    // It is still for one session, one key and one algorithm.
+    for (data, expected) in [
+        (login(b"x", b"publickey", b"ssh-ed25519", &scene.key, None), "another session"),
+        (login(ID, b"publickey", b"ssh-ed25519", &scene.other_key, None), "another key"),
+        (login(ID, b"publickey", b"ssh-rsa", &scene.key, None), "algorithm"),
+    ] {
+        let why = reason(scene.bound().decide(&allowed, &sign(&scene.key, &data, 0)));
+        assert!(why.contains(expected), "{expected}: {why}");
+    }
 }
 
 /// A certificate for an Ed25519 key, by no authority in particular.
@@ -112,7 +147,7 @@ fn a_login_with_a_certificate_is_signed_by_its_key_alone() {
     let scene = Scene::new();
     let kind: &[u8] = b"ssh-ed25519-cert-v01@openssh.com";
     let certificate = certificate_of(&scene.key);
-    let data = login(ID, b"publickey", kind, &certificate, None);
+    let data = scene.login_by(kind, &certificate);
     for key in [&scene.key, &certificate] {
         let decision = scene.bound().decide(&scene.access(), &sign(key, &data, 0));
         assert!(matches!(decision, Decision::Sign { access: 0, .. }), "{decision:?}");
@@ -126,7 +161,7 @@ fn a_login_with_a_certificate_is_signed_by_its_key_alone() {
         (b"ssh-ed25519", &certificate, &scene.key, "another algorithm"),
         (kind, &scene.key, &scene.key, "another algorithm"),
     ] {
-        let data = login(ID, b"publickey", algorithm, named, None);
+        let data = scene.login_by(algorithm, named);
         let why = reason(scene.bound().decide(&scene.access(), &sign(key, &data, 0)));
         assert!(why.contains(expected), "{expected}: {why}");
     }
@@ -139,12 +174,11 @@ type SignRow<'a> = (&'a str, Vec<u8>, &'a [u8], u32, &'a str);
 fn only_a_login_at_that_host_by_that_key_is_signed() {
     let scene = Scene::new();
     let ed25519: &[u8] = b"ssh-ed25519";
-    let hostbound: &[u8] = b"publickey-hostbound-v00@openssh.com";
     let (key, other) = (&scene.key[..], &scene.other_key[..]);
     let mut other_message = scene.login();
     other_message[4 + ID.len()] = 51;
     let mut without_signature = scene.login();
-    let at = 4 + ID.len() + 1 + (4 + 3) + (4 + 14) + (4 + 9);
+    let at = 4 + ID.len() + 1 + (4 + 3) + (4 + 14) + (4 + HOSTBOUND.len());
     assert_eq!(without_signature[at], 1);
     without_signature[at] = 0;
     let mut other_service = scene.login();
@@ -168,30 +202,24 @@ fn only_a_login_at_that_host_by_that_key_is_signed() {
             0,
             no_login,
         ),
-        ("a host key too few", login(ID, hostbound, ed25519, key, None), key, 0, no_login),
+        ("a host key too few", login(ID, HOSTBOUND, ed25519, key, None), key, 0, no_login),
         (
             "another session",
-            login(b"x", b"publickey", ed25519, key, None),
+            login(b"x", HOSTBOUND, ed25519, key, Some(&scene.host.key)),
             key,
             0,
             "another session",
         ),
         (
             "another host's key",
-            login(ID, hostbound, ed25519, key, Some(&scene.other_host.key)),
+            login(ID, HOSTBOUND, ed25519, key, Some(&scene.other_host.key)),
             key,
             0,
             "another host",
         ),
-        (
-            "another key inside",
-            login(ID, b"publickey", ed25519, other, None),
-            key,
-            0,
-            "another key",
-        ),
-        ("another key", login(ID, b"publickey", ed25519, other, None), other, 0, "no grant allows"),
-        ("another algorithm", login(ID, b"publickey", b"ssh-rsa", key, None), key, 0, "algorithm"),
+        ("another key inside", scene.login_by(ed25519, other), key, 0, "another key"),
+        ("another key", scene.login_by(ed25519, other), other, 0, "no grant allows"),
+        ("another algorithm", scene.login_by(b"ssh-rsa", key), key, 0, "algorithm"),
         ("unknown flags", scene.login(), key, 8, "algorithm"),
     ];
     for (name, data, key, flags, expected) in rows {
@@ -206,7 +234,7 @@ fn only_a_login_at_that_host_by_that_key_is_signed() {
         ..scene.access()[0].clone()
     };
     let both = [scene.access(), vec![elsewhere]].concat();
-    let data = login(ID, b"publickey", ed25519, other, None);
+    let data = scene.login_by(ed25519, other);
     let Decision::Refuse(refused) = scene.bound().decide(&both, &sign(other, &data, 0)) else {
         panic!("signed")
     };
@@ -371,13 +399,18 @@ fn messages_are_bounded() {
     assert!(read(&[]).unwrap().is_none());
 }
 
-/// Reads the next report.
-fn next_event(socket: &OwnedFd) -> NetworkEvent {
+/// Waits for the next report.
+async fn next_event(socket: &OwnedFd) -> NetworkEvent {
     let mut body = [0u8; 1024];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let flags = rustix::net::RecvFlags::DONTWAIT;
-    let (n, _) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags).unwrap();
-    postcard::from_bytes(&body[..n]).unwrap()
+    for _ in 0..10_000 {
+        if let Ok((n, _)) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags) {
+            return postcard::from_bytes(&body[..n]).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("no report");
 }
 
 /// Both ends of a connection to an agent.
@@ -398,13 +431,12 @@ async fn a_request_that_is_not_answered_ends_only_its_connection() {
     let mut agent = SshAgent::new(plan, first).unwrap();
     agent.answer_timeout = Duration::from_millis(20);
     assert_eq!(agent.ask(&reporter, &[REQUEST_IDENTITIES]).await, None);
-    assert!(matches!(next_event(&supervisor), NetworkEvent::Gap(_)));
+    assert!(matches!(next_event(&supervisor).await, NetworkEvent::Gap(_)));
     // The next request has a connection of its own, where no late answer to the first one can come.
     agent.answer_timeout = AGENT_ANSWER_TIMEOUT;
     let (second, mut answering) = agent_pair();
     let outside = async {
-        tokio::task::yield_now().await;
-        assert_eq!(next_event(&supervisor), NetworkEvent::AgentEnded);
+        assert_eq!(next_event(&supervisor).await, NetworkEvent::AgentEnded);
         agent.replace_connection(Some(second));
         let request = read_message(&mut answering).await.unwrap();
         assert_eq!(request, Some(vec![REQUEST_IDENTITIES]));
@@ -425,7 +457,7 @@ async fn a_request_that_is_not_answered_ends_only_its_connection() {
     };
     let (answer, ()) = tokio::join!(agent.ask(&reporter, &[REQUEST_IDENTITIES]), none);
     assert_eq!(answer, None);
-    assert_eq!(next_event(&supervisor), NetworkEvent::AgentEnded);
+    assert_eq!(next_event(&supervisor).await, NetworkEvent::AgentEnded);
 }
 
 proptest::proptest! {

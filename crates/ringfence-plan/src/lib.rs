@@ -10,6 +10,7 @@
 //! | `command` | the plan of a command run |
 //! | `environment` | the run's environment variables |
 //! | `facts` | facts about the host and the request |
+//! | `landlock_tier` | the plan of a command run without namespaces |
 //! | `network` | the listeners and rules of a run's network |
 //! | `one_shot` | the plan of a one-shot Python program |
 //! | `orders` | the child's part of a plan, in a form to send |
@@ -27,6 +28,7 @@ mod code;
 mod command;
 mod environment;
 mod facts;
+mod landlock_tier;
 mod network;
 mod one_shot;
 mod orders;

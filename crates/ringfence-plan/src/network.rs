@@ -128,6 +128,8 @@ pub struct SshAgentAccess {
     pub key: Option<String>,
     /// Keys by which the host is known, in SSH's own encoding.
     pub host_keys: Vec<Vec<u8>>,
+    /// Set if logins that do not name the host's key may be signed too.
+    pub allows_unbound: bool,
 }
 
 impl NetworkPlan {

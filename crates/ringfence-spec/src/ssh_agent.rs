@@ -1,4 +1,4 @@
-//! Logins by the user's SSH agent that a run may have: `--ssh-agent [KEY@]HOST[:PORT]`.
+//! Logins by the user's SSH agent that a run may have: `--ssh-agent [KEY@]HOST[:PORT][!]`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,12 +36,15 @@ pub struct SshAgentGrant {
     pub host: Host,
     /// Its port.
     pub port: u16,
+    /// Set by a final `!`: logins that do not name the host's key may be signed too.
+    pub allows_unbound: bool,
 }
 
 impl SshAgentGrant {
     /// The accepted forms, for a hint.
     pub const FORMS: &str = "write HOST for every key, SHA256:FINGERPRINT@HOST (`ssh-add -l` prints fingerprints) or \
-         /PATH/TO/KEY.pub@HOST for one; `:PORT` may follow the host";
+         /PATH/TO/KEY.pub@HOST for one; `:PORT` may follow the host, and `!` at the end allows logins that are not bound \
+         to the host's key";
 
     /// The host, with its port if that is not 22.
     pub fn place(&self) -> String {
@@ -53,12 +56,17 @@ impl FromStr for SshAgentGrant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let (text, allows_unbound) = match text.strip_suffix('!') {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
         let (key, place) = match text.rsplit_once('@') {
             Some((key, place)) => (Some(key.parse()?), place),
             None => (None, text),
         };
         let (host, port) = split_port(place)?;
-        Ok(Self { key, host: host.parse()?, port: port.unwrap_or(SSH_PORT) })
+        let port = port.unwrap_or(SSH_PORT);
+        Ok(Self { key, host: host.parse()?, port, allows_unbound })
     }
 }
 
@@ -89,7 +97,8 @@ impl fmt::Display for SshAgentGrant {
             Some(SshKeyName::File(path)) => write!(f, "{}@", path.display())?,
             None => {}
         }
-        f.write_str(&self.place())
+        f.write_str(&self.place())?;
+        f.write_str(if self.allows_unbound { "!" } else { "" })
     }
 }
 
@@ -115,12 +124,15 @@ mod tests {
         for text in [
             "git.example.com",
             "git.example.com:2222",
+            "git.example.com!",
+            "git.example.com:2222!",
             "192.0.2.7",
             "[2001:db8::1]",
             "[2001:db8::1]:2222",
             "/home/me/.ssh/id_ed25519.pub@git.example.com",
             "~/.ssh/a@b.pub@git.example.com:2222",
             &format!("{fingerprint}@git.example.com"),
+            &format!("{fingerprint}@git.example.com!"),
         ] {
             let grant: SshAgentGrant = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(grant.to_string(), text);
@@ -129,6 +141,9 @@ mod tests {
         assert_eq!((grant.to_string().as_str(), grant.port), ("git.example.com", 22));
         for text in [
             "",
+            "!",
+            "git.example.com!!",
+            "git.example.com!:22",
             "@git.example.com",
             "git@github.com",
             "id_ed25519.pub@h.test",

@@ -20,6 +20,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("ssh: nothing but logins is signed, and no key is changed", only_logins),
     ("ssh: a forwarded agent signs nothing", forwarded),
     ("ssh: a client that binds to no host is refused", unbound),
+    ("ssh: a login that does not name the host's key needs its own grant", login_unbound),
     ("ssh: a certificate is granted by the fingerprint of its key", certificate),
     ("ssh: an agent that ends is a refusal and a gap", agent_ends),
     ("ssh: an agent that is started again is used again", agent_restarts),
@@ -326,6 +327,22 @@ except ConnectionResetError:
     let ran = Outcome(code, json);
     ran.says("answer b'\\x05'").says("oversized b''");
     ran.denied(&["ssh_agent(sign)", "has not bound its connection to a host", "OpenSSH 8.9"]);
+}
+
+/// A login by plain `publickey`, as at servers other than OpenSSH's.
+fn login_unbound(servers: &Servers) {
+    let Some(scene) = Scene::new(servers) else { return };
+    let first = &scene.keys[0];
+    let login = "ssh -o PubkeyAuthentication=unbound git@one.test echo logged in";
+    let ran = scene.run(&[&format!("{first}@one.test")], login);
+    assert!(!ran.stdout().contains("logged in"), "{}", ran.stdout());
+    let grant = format!("{first}@one.test!");
+    let named = format!("`--ssh-agent {grant}`");
+    ran.denied(&["ssh_agent(sign for one.test)", "not bound to the host's key", &named]);
+    let ran = scene.run(&[&grant], login);
+    ran.says("logged in");
+    let gaps = ran.1["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("gets at the private key of one.test"), "{gaps}");
 }
 
 /// An agent that takes the connection and closes it.
