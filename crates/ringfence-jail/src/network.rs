@@ -55,6 +55,9 @@ const GAPS_MAX: usize = 16;
 /// Names whose address inside the run is remembered: as many as the helper gives out.
 const NAMES_MAX: usize = 4096;
 
+/// Reported connections that wait for the name of their client.
+const UNNAMED_MAX: usize = 64;
+
 /// Clients whose program is remembered.
 const CLIENTS_MAX: usize = 4096;
 
@@ -308,6 +311,8 @@ pub(crate) struct Capture {
     /// True when the helper says that it has reported everything.
     has_ended: bool,
     pub(crate) clients: Clients,
+    /// Reported connections whose client is not known yet, with its port.
+    unnamed: Vec<(u16, Box<Connection>)>,
     reports: NetworkReport,
     /// Reads secrets again.
     secrets: SecretReader,
@@ -357,6 +362,7 @@ impl Capture {
             is_finishing: false,
             has_ended: false,
             clients: Clients::default(),
+            unnamed: Vec::new(),
             reports: NetworkReport::default(),
             secrets,
         }
@@ -511,6 +517,7 @@ impl Capture {
 
     /// Reads every report that has arrived.
     pub(crate) fn collect(&mut self) {
+        self.list_unnamed(false);
         for _ in 0..EVENTS_AT_ONCE_MAX {
             let Some(helper) = &mut self.helper else { return };
             let Some(socket) = &helper.socket else { return };
@@ -542,6 +549,23 @@ impl Capture {
         }
     }
 
+    /// Lists a connection of this client.
+    fn listed(&mut self, connection: Connection, client: Option<Client>) {
+        let (pid, program) = client.map(|client| (client.pid, client.program)).unzip();
+        let connection = Connection { program: program.flatten(), ..connection };
+        self.reports.add(connection, pid, self.is_closed());
+    }
+
+    /// Lists connections whose client is known by now, at the end those of unknown ones too.
+    fn list_unnamed(&mut self, is_end: bool) {
+        for (port, connection) in std::mem::take(&mut self.unnamed) {
+            match self.clients.find(port) {
+                None if !is_end => self.unnamed.push((port, connection)),
+                client => self.listed(*connection, client),
+            }
+        }
+    }
+
     fn hear(&mut self, event: NetworkEvent) {
         match event {
             NetworkEvent::Named { host, address } => {
@@ -549,10 +573,18 @@ impl Capture {
                     self.names.insert(address, host);
                 }
             }
-            NetworkEvent::Connection { client, mut connection } => {
-                let client = client.and_then(|client| self.clients.find(client.port()));
-                connection.program = client.as_ref().and_then(|client| client.program.clone());
-                self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
+            NetworkEvent::Connection { client, connection } => {
+                let port = client.map(|client| client.port());
+                let client = port.and_then(|port| self.clients.find(port));
+                match (port, client) {
+                    // The thread that connects is about to tell its client, which may come later than this.
+                    (Some(port), None)
+                        if connection.port.is_some() && self.unnamed.len() < UNNAMED_MAX =>
+                    {
+                        self.unnamed.push((port, connection));
+                    }
+                    (_, client) => self.listed(*connection, client),
+                }
             }
             NetworkEvent::AgentRefused(refusal) => self.reports.refused_agent(&refusal),
             NetworkEvent::Unlisted(more) => {
@@ -626,6 +658,7 @@ impl Capture {
             }
             self.collect();
         }
+        self.list_unnamed(true);
         drop(self.helper);
         let mut reports = self.reports;
         if reports.n_unlisted > 0 {

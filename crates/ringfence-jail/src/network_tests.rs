@@ -332,6 +332,30 @@ fn remembered_clients_are_bounded_and_sockets_without_a_port_are_none() {
     assert_eq!(clients.find(newest), Some(client(4)));
 }
 
+/// The helper may report a connection before the thread that made it has told its client.
+#[test]
+fn a_connection_is_listed_with_a_client_that_is_told_after_its_report() {
+    let (mut capture, helper) = capture();
+    let sockets = [0, 0].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    for socket in &sockets {
+        let client = Some(socket.local_addr().unwrap());
+        let connection = Box::new(connection("early.test"));
+        says(&helper, &NetworkEvent::Connection { client, connection });
+    }
+    capture.collect();
+    assert!(capture.reports.connections.is_empty());
+    let client = Client { pid: 7, program: Some("late".to_owned()) };
+    capture.clients.remember(sockets[0].as_fd(), client);
+    capture.collect();
+    let programs = |capture: &Capture| -> Vec<Option<String>> {
+        capture.reports.connections.iter().map(|c| c.program.clone()).collect()
+    };
+    assert_eq!(programs(&capture), [Some("late".to_owned())]);
+    // The other one is listed in the end, without a name.
+    drop(helper);
+    assert_eq!(capture.finish().connections.len(), 2);
+}
+
 /// The next packet that the helper gets, and the text of its memory file.
 fn next_packet(helper: &OwnedFd) -> (Vec<u8>, Option<String>) {
     let mut body = [0u8; 8];

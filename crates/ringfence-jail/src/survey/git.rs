@@ -11,10 +11,10 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfence_plan::{
     FileId, FileKind, Found, GitFacts, GitIndex, IndexBefore, KnownLinks, PlaceholderShape,
-    Protected, ProtectedState, WritableRoot, catalogue,
+    Protected, ProtectedState, WritableRoot,
 };
 use ringfence_sys::CallError;
-use ringfence_sys::untrusted::{self, read_trusted};
+use ringfence_sys::untrusted;
 
 use super::gitconfig::{self, Role, Variable};
 use super::paths::{follow_links, protect};
@@ -22,6 +22,10 @@ use super::tree::{Content, Tree};
 use crate::gitindex::{self, HashBytes};
 use crate::gitwatch::{file_clock, is_old, names_of, stamp_of};
 use crate::registry::Registry;
+
+mod config;
+
+use config::Config;
 
 /// Maximum number of nested repositories whose `.git` is protected: submodules and others together.
 const NESTED_MAX: usize = 64;
@@ -39,14 +43,8 @@ const MODULE_DIRECTORIES_MAX: usize = 512;
 /// Maximum depth of directories below `modules`.
 const MODULE_DEPTH_MAX: usize = 16;
 
-/// Maximum number of paths in the workspace that configuration names and that are protected.
-const NAMED_MAX: usize = 32;
-
 /// Maximum size of a configuration file; a larger one is not read.
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
-
-/// Maximum number of files that configuration includes, one from another.
-const INCLUDES_MAX: usize = 16;
 
 /// Maximum size of a `.git` file, or another that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
@@ -659,208 +657,6 @@ impl<'a, 'b> Survey<'a, 'b> {
         self.facts.linked = Some(Box::new(linked));
         Ok(())
     }
-
-    /// Reads the configuration in `git_dir`, protects the paths it names in `checkout`, and returns it.
-    fn config(&mut self, git_dir: &Tree<'_>, checkout: &Path) -> Result<Config, CallError> {
-        let config = self.read_config(git_dir)?;
-        self.names(&config.variables, checkout)?;
-        Ok(config)
-    }
-
-    /// The configuration of a git directory with that of the user and the system.
-    fn read_config(&mut self, git_dir: &Tree<'_>) -> Result<Config, CallError> {
-        let mut variables = self.shared_config()?;
-        self.read_config_file(git_dir, "config", &mut variables)?;
-        let mut config = Config::new(variables);
-        if config.per_worktree {
-            self.read_config_file(git_dir, "config.worktree", &mut config.variables)?;
-        }
-        Ok(config)
-    }
-
-    fn read_config_file(
-        &mut self,
-        git_dir: &Tree<'_>,
-        name: &str,
-        variables: &mut Vec<Variable>,
-    ) -> Result<(), CallError> {
-        match git_dir.read(name, CONFIG_BYTES_MAX)? {
-            Content::Missing => {}
-            Content::Bytes(bytes) => {
-                let parsed = gitconfig::parse(&bytes);
-                self.include(&parsed, git_dir.path(), variables)?;
-                variables.extend(parsed);
-            }
-            Content::Unreadable => self.facts.gaps.push(format!(
-                "`{}/{name}` cannot be read: what it names is not protected",
-                git_dir.path().display()
-            )),
-        }
-        Ok(())
-    }
-
-    /// The configuration of the user and the system, read once.
-    fn shared_config(&mut self) -> Result<Vec<Variable>, CallError> {
-        if let Some(shared) = &self.shared_config {
-            return Ok(shared.clone());
-        }
-        let mut shared = Vec::new();
-        for file in self.around.config_files {
-            let bytes = read_trusted(file, CONFIG_BYTES_MAX).unwrap_or_default();
-            let parsed = gitconfig::parse(&bytes);
-            self.include(&parsed, file.parent().unwrap_or(Path::new("/")), &mut shared)?;
-            shared.extend(parsed);
-        }
-        self.shared_config = Some(shared.clone());
-        Ok(shared)
-    }
-
-    /// Adds the variables of files in the workspace that are included from a file in `dir`.
-    fn include(
-        &mut self,
-        variables: &[Variable],
-        dir: &Path,
-        all: &mut Vec<Variable>,
-    ) -> Result<(), CallError> {
-        for variable in variables.iter().filter(|v| v.role() == Some(Role::Include)) {
-            self.n_includes += 1;
-            if self.n_includes > INCLUDES_MAX {
-                self.too_many.insert("git's configuration includes more files than are looked at");
-                return Ok(());
-            }
-            let path = lexical(&dir.join(self.expanded(&variable.value)));
-            let Ok(below) = path.strip_prefix(self.root.path()).map(Path::to_owned) else {
-                continue;
-            };
-            self.named(&below, Existence::HoldFile)?;
-            if let Content::Bytes(bytes) = self.root.read(&below, CONFIG_BYTES_MAX)? {
-                let parsed = gitconfig::parse(&bytes);
-                let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
-                self.include(&parsed, &dir, all)?;
-                all.extend(parsed);
-            }
-        }
-        Ok(())
-    }
-
-    /// A value in which `~` stands for the home.
-    fn expanded(&self, value: &str) -> PathBuf {
-        match (value.strip_prefix("~/"), self.around.home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => PathBuf::from(value),
-        }
-    }
-
-    /// Protects the paths in a checkout of the workspace that variables name.
-    fn names(&mut self, variables: &[Variable], checkout: &Path) -> Result<(), CallError> {
-        let top = self.root.path().join(checkout);
-        self.names_above(variables, &top)
-    }
-
-    /// The same for a checkout that holds the workspace: only paths that lie in the workspace matter.
-    fn names_above(&mut self, variables: &[Variable], top: &Path) -> Result<(), CallError> {
-        for variable in variables {
-            let Some(role) = variable.role() else { continue };
-            match role {
-                Role::Hooks => {
-                    let path = lexical(&top.join(self.expanded(&variable.value)));
-                    // Husky's hooks, in `_`, run the scripts beside that directory.
-                    let path = match path.file_name() {
-                        Some(name) if name == "_" => path.parent().unwrap_or(&path).to_owned(),
-                        _ => path,
-                    };
-                    self.named_absolute(&path, Existence::Hold)?;
-                }
-                Role::Template => {
-                    let path = lexical(&top.join(self.expanded(&variable.value)));
-                    self.named_absolute(&path, Existence::Hold)?;
-                }
-                Role::Command => self.command(variable, top)?,
-                Role::Include | Role::ObjectFormat | Role::Worktree | Role::WorktreeConfig => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn command(&mut self, variable: &Variable, top: &Path) -> Result<(), CallError> {
-        let value = &variable.value;
-        let only_with_mark = matches!(variable.section.as_str(), "alias" | "submodule");
-        if gitconfig::is_switch(value) || (only_with_mark && !value.starts_with('!')) {
-            return Ok(());
-        }
-        for word in gitconfig::words(value) {
-            let expanded = self.expanded(&word.text);
-            let mut path = lexical(&top.join(&expanded));
-            if expanded.is_absolute() && !path.starts_with(top) {
-                // Behind `$(git rev-parse --show-toplevel)` a path of the checkout begins with a slash.
-                path = lexical(&top.join(expanded.strip_prefix("/").unwrap_or(&expanded)));
-            }
-            let existence = match () {
-                () if word.surely => Existence::Hold,
-                () if word.text.contains('/') => Existence::Any,
-                // An interpreter's argument, such as `f.sh`.
-                () if word.text.contains('.') => Existence::File,
-                // A program in PATH, or an argument that is not a path.
-                () => continue,
-            };
-            self.named_absolute(&path, existence)?;
-        }
-        Ok(())
-    }
-
-    fn named_absolute(&mut self, path: &Path, existence: Existence) -> Result<(), CallError> {
-        match path.strip_prefix(self.root.path()).map(Path::to_owned) {
-            Ok(below) if !below.as_os_str().is_empty() => self.named(&below, existence),
-            _ => Ok(()),
-        }
-    }
-
-    /// Protects a path of the workspace that configuration names.
-    fn named(&mut self, path: &Path, existence: Existence) -> Result<(), CallError> {
-        if self.protected.contains(path) || must_stay_writable(path) {
-            return Ok(());
-        }
-        let mut at = PathBuf::new();
-        for part in path.components() {
-            at.push(part);
-            let held = self.held.contains(&at);
-            match self.root.look(&at)?.filter(|_| !held) {
-                Some(seen) if seen.kind == FileKind::Symlink => {
-                    // The link, and by `follow_links` its target.
-                    self.protect_named(present(at, seen.kind));
-                    return Ok(());
-                }
-                Some(seen) if at == path => {
-                    let wanted = existence != Existence::File || seen.kind == FileKind::File;
-                    if wanted {
-                        self.protect_named(present(at, seen.kind));
-                    }
-                    return Ok(());
-                }
-                Some(_) => {}
-                None => {
-                    let shape = match existence {
-                        Existence::HoldFile if at == path => PlaceholderShape::EmptyFile,
-                        Existence::Hold | Existence::HoldFile => PlaceholderShape::Inert,
-                        Existence::Any | Existence::File => return Ok(()),
-                    };
-                    let state = ProtectedState::Absent(shape);
-                    self.protect_named(Protected { path: at, state });
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn protect_named(&mut self, protected: Protected) {
-        if self.n_named == NAMED_MAX {
-            self.too_many.insert("git's configuration names more paths in it than are protected");
-        } else {
-            self.n_named += 1;
-            self.protect(protected);
-        }
-    }
 }
 
 /// Names in the administrative directory of a worktree that may be absent, and whose places are then held.
@@ -872,19 +668,6 @@ const ADMIN_NAMES: [(&str, PlaceholderShape); 2] = [
 /// In the repository of a linked worktree: the state of the main checkout.
 const MAIN_CHECKOUT_NAMES: [(&str, PlaceholderShape); 2] =
     [("index", PlaceholderShape::Inert), ("HEAD", PlaceholderShape::Inert)];
-
-/// Handling of a named path that does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Existence {
-    /// Its place is held.
-    Hold,
-    /// The same, by an empty file: git reads it.
-    HoldFile,
-    /// Nothing: it may be no path at all.
-    Any,
-    /// Nothing; and an existing path counts only if it is a file.
-    File,
-}
 
 /// A submodule's git directory.
 struct Module {
@@ -935,42 +718,6 @@ fn find_modules(
         }
     }
     Ok(())
-}
-
-/// Configuration of a repository.
-struct Config {
-    variables: Vec<Variable>,
-    /// Bytes of an object name.
-    hash_bytes: usize,
-    /// True if `config.worktree` is obeyed too.
-    per_worktree: bool,
-}
-
-impl Config {
-    fn new(variables: Vec<Variable>) -> Self {
-        let last = |role| variables.iter().rev().find(|v: &&Variable| v.role() == Some(role));
-        let sha256 =
-            last(Role::ObjectFormat).is_some_and(|v| v.value.eq_ignore_ascii_case("sha256"));
-        // Any value that is on counts: the last one may be off, but an earlier one may be in a file that is read at
-        // another time.
-        let mut switches = variables.iter().filter(|v| v.role() == Some(Role::WorktreeConfig));
-        let per_worktree = switches.any(|v| !gitconfig::is_no(&v.value));
-        Self { hash_bytes: if sha256 { 32 } else { 20 }, per_worktree, variables }
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self::new(Vec::new())
-    }
-}
-
-/// Returns true if git itself must write there: a command that mentions such a path does not execute it.
-fn must_stay_writable(path: &Path) -> bool {
-    let mut parts = path.components().map(Component::as_os_str).skip_while(|part| *part != ".git");
-    let in_git = parts.next().is_some();
-    let name = parts.next().and_then(OsStr::to_str);
-    in_git && name.is_none_or(|name| catalogue::GIT_WRITTEN.contains(&name))
 }
 
 /// Those of `held` that lie below `at`, relative to it.

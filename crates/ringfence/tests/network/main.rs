@@ -7,6 +7,7 @@
 mod credentials;
 mod landlock;
 mod published;
+mod requests;
 mod rows;
 #[allow(dead_code, reason = "the attack documents use more of it")]
 mod servers;
@@ -33,8 +34,15 @@ const INSIDE: &str = "--inside";
 
 /// The rows of every module.
 fn all_rows() -> impl Iterator<Item = &'static (&'static str, rows::Row)> {
-    let tables =
-        [rows::ROWS, credentials::ROWS, traps::ROWS, landlock::ROWS, ssh::ROWS, tools::ROWS];
+    let tables = [
+        rows::ROWS,
+        requests::ROWS,
+        credentials::ROWS,
+        traps::ROWS,
+        landlock::ROWS,
+        ssh::ROWS,
+        tools::ROWS,
+    ];
     tables.into_iter().flatten()
 }
 
