@@ -13,17 +13,25 @@ const LISTENING: &str = "listening on ";
 pub(crate) struct Service {
     child: Child,
     url: String,
-    _data: tempfile::TempDir,
+    /// Removed with this value.
+    data: Option<tempfile::TempDir>,
 }
 
 impl Service {
     /// Starts one with a data directory of its own.
     pub(crate) fn start(binary: &Path, flags: &[&str]) -> Result<Self, CannotTry> {
         let data = tempfile::tempdir().map_err(|e| format!("cannot make a data directory: {e}"))?;
-        let mut child = Command::new(binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(data.path())
-            .args(flags)
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data.path()).args(flags);
+        let mut service = Self::spawn(command)?;
+        service.data = Some(data);
+        Ok(service)
+    }
+
+    /// Starts this command, a `ringfence serve`.
+    pub(crate) fn spawn(mut command: Command) -> Result<Self, CannotTry> {
+        let mut child = command
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -40,7 +48,12 @@ impl Service {
             let _ = child.wait();
             return Err("the service ended before it could be talked to".into());
         };
-        Ok(Self { child, url, _data: data })
+        Ok(Self { child, url, data: None })
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its address.

@@ -104,6 +104,19 @@ fn eighty_runs_sixteen_at_once_answer_and_leave_nothing() {
 }
 
 #[test]
+fn two_hundred_runs_of_a_service_answer_and_leave_nothing() {
+    let _alone = alone();
+    let report = built::report(
+        Command::new(XTASK)
+            .args(["soak", "--service", "--json", "--runs", "200", "--binary"])
+            .arg(built::ringfence()),
+    );
+    assert_eq!((report["failed"].as_u64(), report["runs"].as_u64()), (Some(0), Some(200)));
+    assert!(report["own_kib"][1].as_f64() > Some(0.0), "{report}");
+    assert!(report["descriptors"][1].as_f64() > Some(3.0), "{report}");
+}
+
+#[test]
 fn a_supervisor_that_lies_about_its_dead_is_caught() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().expect("a directory");

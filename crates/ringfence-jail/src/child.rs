@@ -143,17 +143,11 @@ impl Child {
                     Mount::Bind { source: BindSource::Host { idmapped: true, .. }, .. }
                 );
                 let prepared = if idmapped { self.prepared.pop_front() } else { None };
-                let root = self.root.as_mut();
-                root.ok_or_else(|| CallError::new("mount before the new root", Errno::INVAL))?
-                    .obey(mount, prepared)
+                self.root_mut()?.obey(mount, prepared)
             }
             Step::NoExecute { at } => self.root()?.no_execute(at),
-            Step::SealRoot => self
-                .root
-                .as_mut()
-                .ok_or_else(|| CallError::new("seal before the new root", Errno::INVAL))?
-                .seal(),
-            Step::PivotRoot => self.root()?.pivot(),
+            Step::SealRoot => self.root_mut()?.seal(),
+            Step::DetachOldRoot => self.root_mut()?.detach_old(),
             Step::DieWithParent => self.die_with_parent(),
             Step::WipeSelf => ringfence_sys::wipe_arguments("ringfence"),
             Step::HideSelf => rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -181,6 +175,10 @@ impl Child {
 
     fn root(&self) -> Result<&NewRoot, CallError> {
         self.root.as_ref().ok_or_else(|| CallError::new("mount before the new root", Errno::INVAL))
+    }
+
+    fn root_mut(&mut self) -> Result<&mut NewRoot, CallError> {
+        self.root.as_mut().ok_or_else(|| CallError::new("before the new root", Errno::INVAL))
     }
 
     fn close_descriptors(&self) -> Result<(), CallError> {

@@ -140,7 +140,7 @@ fn a_cgroup_that_cannot_be_joined_ends_the_setup() {
 fn steps_out_of_order_fail_and_do_not_panic() {
     let steps = [
         Step::SealRoot,
-        Step::PivotRoot,
+        Step::DetachOldRoot,
         Step::SizeRoot { bytes_max: u64::MAX, inodes_max: 0 },
         Step::NoExecute { at: "/".into() },
         Step::Mount(Mount::Text { at: "/x".into(), text: String::new() }),

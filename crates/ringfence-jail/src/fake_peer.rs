@@ -65,6 +65,12 @@ impl FakeProcess {
 
 impl Drop for FakeProcess {
     fn drop(&mut self) {
+        // With everything that it started: an orphan would hold the test's output open.
+        if !self.is_reaped()
+            && let Some(group) = Pid::from_raw(self.pid)
+        {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
         self.kill();
         // Not by its number, which may be another's if it was waited for.
         let id = rustix::process::WaitId::PidFd(self.pidfd.as_fd());

@@ -16,7 +16,7 @@ use rustix::mount::{
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::identity::clone_tree;
-use crate::open::open_exact;
+use crate::open::exact;
 
 /// Names of the masks on the new root, removed before the program starts.
 const MASK_FILE: &str = ".mask-file";
@@ -35,8 +35,10 @@ const INERT: MountAttributes = MountAttributes { no_exec: true, ..SEALED };
 
 /// The root under construction.
 pub(crate) struct NewRoot {
-    /// `O_PATH` to its top, as a mount attached over the old root.
+    /// `O_PATH` to its top.
     pub(crate) fd: OwnedFd,
+    /// `O_PATH` to the top of the old root, where the host's files are; `None` once it is detached.
+    old: Option<OwnedFd>,
     dev: u64,
     mask_file: Option<OwnedFd>,
     mask_directory: Option<OwnedFd>,
@@ -61,19 +63,25 @@ pub(crate) fn make_private() -> Result<(), CallError> {
 }
 
 impl NewRoot {
-    /// An empty root in memory, attached over the old one. The old root stays readable until the pivot.
+    /// An empty root in memory, which becomes the root of this process. The old root lies over it until it is detached.
     pub(crate) fn new() -> Result<Self, CallError> {
         let options = [("size", "1M"), ("nr_inodes", "1000"), ("mode", "755")];
         let options = options.map(|(key, value)| (key, value.to_owned()));
         let mount = new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)?;
-        // Lookups from "/" start at the process's root, below this mount: the old tree stays reachable by path.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let old = rustix::fs::open("/", flags, Mode::empty()).named(|| "open(\"/\")")?;
         rustix::mount::move_mount(&mount, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
             .named(|| "move_mount(tmpfs, \"/\")")?;
+        rustix::process::fchdir(&mount).named(|| "fchdir(root)")?;
+        // pivot_root(2), "pivot_root(".", ".")": the old root lands on top of the new one, where one umount finds it.
+        // Lookups from "/" and from descriptors of the new root start below it.
+        rustix::process::pivot_root(".", ".").named(|| "pivot_root(\".\", \".\")")?;
         let dev = rustix::fs::fstat(&mount).named(|| "fstat(root)")?.st_dev;
         // Modes below are used as written: a sticky world-writable /tmp must really be one.
         rustix::process::umask(Mode::empty());
         Ok(Self {
             fd: mount,
+            old: Some(old),
             dev,
             mask_file: None,
             mask_directory: None,
@@ -121,7 +129,7 @@ impl NewRoot {
                 let flags = OpenTreeFlags::OPEN_TREE_CLONE
                     | OpenTreeFlags::OPEN_TREE_CLOEXEC
                     | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-                let node = rustix::mount::open_tree(CWD, at, flags)
+                let node = rustix::mount::open_tree(self.old()?, relative(at), flags)
                     .named(|| format!("open_tree({at:?}, OPEN_TREE_CLONE)"))?;
                 attach(node, &target, at)
             }
@@ -215,11 +223,15 @@ impl NewRoot {
         slot.as_ref().ok_or_else(|| CallError::new("mask", Errno::INVAL))
     }
 
-    /// Becomes the root of this process and detaches the old one.
-    pub(crate) fn pivot(&self) -> Result<(), CallError> {
+    fn old(&self) -> Result<&OwnedFd, CallError> {
+        self.old.as_ref().ok_or_else(|| CallError::new("the old root is detached", Errno::INVAL))
+    }
+
+    /// Detaches the old root, which lies on top of this one.
+    pub(crate) fn detach_old(&mut self) -> Result<(), CallError> {
+        self.old()?;
+        self.old = None;
         rustix::process::fchdir(&self.fd).named(|| "fchdir(root)")?;
-        // pivot_root(2), "pivot_root(".", ".")": the old root lands on top of the new one, where one umount finds it.
-        rustix::process::pivot_root(".", ".").named(|| "pivot_root(\".\", \".\")")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).named(|| "umount2(\".\", MNT_DETACH)")?;
         rustix::process::chdir("/").named(|| "chdir(\"/\")")
     }
@@ -249,7 +261,8 @@ impl NewRoot {
                     let stat = rustix::fs::fstat(&mount).named(|| "fstat(source)")?;
                     (mount, FileType::from_raw_mode(stat.st_mode))
                 } else {
-                    let (file, kind) = open_exact(path, *id)?;
+                    let file = open_beneath(self.old()?, relative(path))?;
+                    let (file, kind) = exact(file, path, *id)?;
                     (clone_tree(&file, path)?, kind)
                 };
                 let target = self.target(at, FileShape::like(kind))?;

@@ -12,7 +12,15 @@ use rustix::io::Errno;
 /// Opens a canonical absolute path without following any link and checks that it is still the file `id`. Returns its
 /// type too.
 pub(crate) fn open_exact(path: &Path, id: FileId) -> Result<(OwnedFd, FileType), CallError> {
-    let fd = open_absolute(path)?;
+    exact(open_absolute(path)?, path, id)
+}
+
+/// Checks that an opened path is the file `id`, and returns its type too.
+pub(crate) fn exact(
+    fd: OwnedFd,
+    path: &Path,
+    id: FileId,
+) -> Result<(OwnedFd, FileType), CallError> {
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
     if id_of(&stat) == id {
         return Ok((fd, FileType::from_raw_mode(stat.st_mode)));

@@ -20,8 +20,15 @@ use crate::cgroup::Leaf;
 /// Shortest interval between checks: the time a run can exceed a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// Longest interval between checks: the time a workspace can exceed its limit before it is measured; documented.
+/// Interval between checks of a workspace that grows: the time it can exceed its limit before it is measured; documented.
 const DISK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longest interval between checks. A workspace that does not grow is looked at less and less often, down to this:
+/// a thousand runs that wait would else take a third of a processor.
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes that the disk loses by other programs between two checks of a workspace that does not grow.
+const OTHERS_BYTES: u64 = 1 << 20;
 
 /// More memory than one processor can fill in a microsecond.
 const FILL_BYTES: u64 = 8_000;
@@ -70,6 +77,8 @@ pub(crate) struct Watchdog {
     disk: Vec<DiskRoot>,
     started: SystemTime,
     disk_next: Instant,
+    /// Interval until the check after that.
+    disk_rest: Duration,
     /// Pause in which the run cannot exceed one of the other limits.
     rest: Duration,
     scratch: Option<OwnedFd>,
@@ -83,6 +92,8 @@ struct DiskRoot {
     path: PathBuf,
     dev: u64,
     free_before: u64,
+    /// Free bytes at the last check.
+    free_last: u64,
     /// An unfinished walk through it, continued at the next check.
     walk: Option<DiskWalk>,
 }
@@ -94,7 +105,13 @@ impl Watchdog {
             .iter()
             .filter_map(|WritableDir { path, id }| {
                 let free_before = free_bytes(path)?;
-                Some(DiskRoot { free_before, dev: id.dev, path: path.clone(), walk: None })
+                Some(DiskRoot {
+                    free_before,
+                    free_last: free_before,
+                    dev: id.dev,
+                    path: path.clone(),
+                    walk: None,
+                })
             })
             .collect();
         Self {
@@ -104,6 +121,7 @@ impl Watchdog {
             disk,
             started: SystemTime::now(),
             disk_next: Instant::now() + DISK_INTERVAL,
+            disk_rest: DISK_INTERVAL,
             rest: INTERVAL,
             scratch: None,
             root_pid,
@@ -132,7 +150,11 @@ impl Watchdog {
         if self.cpu_max.is_some() || self.memory_max.is_some() {
             return Some(self.rest);
         }
-        (self.disk_max.is_some() && !self.disk.is_empty()).then_some(DISK_INTERVAL)
+        self.watches_disk().then_some(self.disk_rest)
+    }
+
+    fn watches_disk(&self) -> bool {
+        self.disk_max.is_some() && !self.disk.is_empty()
     }
 
     /// Checks once.
@@ -141,7 +163,7 @@ impl Watchdog {
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
         let tree = if walks { tree(self.root_pid) } else { Vec::new() };
-        let mut rest = DISK_INTERVAL;
+        let mut rest = IDLE_INTERVAL;
         if let Some(max) = self.cpu_max {
             let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
             if used > max {
@@ -178,18 +200,30 @@ impl Watchdog {
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
+        let exceeded = self.look_at_disk();
+        if self.watches_disk() {
+            rest = rest.min(self.disk_rest);
+        }
         self.rest = rest.max(INTERVAL);
+        exceeded
+    }
+
+    /// Checks the growth of the writable directories, if it is time.
+    fn look_at_disk(&mut self) -> Option<ExceededLimit> {
         if let Some(max) = self.disk_max
             && Instant::now() >= self.disk_next
         {
-            self.disk_next = Instant::now() + DISK_INTERVAL;
+            let mut has_grown = false;
             for root in &mut self.disk {
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
+                has_grown |= root.free_last.saturating_sub(free) > OTHERS_BYTES;
+                root.free_last = free;
                 // Other processes write to the same disk: only changes in this directory since the run began count.
                 if root.free_before.saturating_sub(free) <= max {
                     root.walk = None;
                     continue;
                 }
+                has_grown = true;
                 let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path, self.started));
                 let Some(changed) = walk.step(max) else { continue };
                 root.walk = None;
@@ -198,6 +232,9 @@ impl Watchdog {
                     return Some(ExceededLimit::Disk);
                 }
             }
+            let longer = (2 * self.disk_rest).min(IDLE_INTERVAL);
+            self.disk_rest = if has_grown { DISK_INTERVAL } else { longer };
+            self.disk_next = Instant::now() + self.disk_rest;
         }
         None
     }

@@ -1,11 +1,13 @@
 //! Trees that crash, hang, hide and lie about their names.
 
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
 use ringfence_spec::{ByteSize, Span};
 
 use super::*;
 use crate::fake_peer::{FakeProcess, SOON, plan, soon};
+use crate::open::file_id;
 
 fn limits() -> Limits {
     plan(60_000).limits
@@ -246,4 +248,29 @@ fn lines_of_the_kernel_that_are_none_are_no_numbers() {
     for key in ["VmSwap:", "VmLck:"] {
         assert_eq!(in_kib("VmPTE:\t   12 kB\nVmSwap:\t x kB\n", key), None, "{key}");
     }
+}
+
+/// Other programs use the same disk, so each may take a few checks.
+#[test]
+fn a_workspace_that_does_not_grow_is_looked_at_less_often() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = file_id(std::fs::File::open(dir.path()).unwrap()).unwrap();
+    let roots = [WritableDir { path: dir.path().to_owned(), id }];
+    let limits = Limits { disk: Some(ByteSize::mib(1 << 20)), ..limits() };
+    let mut watchdog = Watchdog::new(&limits, &roots, true, 0);
+    let mut interval_after = |work: &dyn Fn(usize), expected: Duration| {
+        (0..200).any(|n| {
+            work(n);
+            watchdog.disk_next = Instant::now();
+            assert_eq!(watchdog.look(None), None);
+            watchdog.interval() == Some(expected)
+        })
+    };
+    assert!(interval_after(&|_| (), IDLE_INTERVAL));
+    let grow = |n: usize| {
+        let file = std::fs::File::create(dir.path().join(n.to_string())).unwrap();
+        (&file).write_all(&vec![1; 4 << 20]).unwrap();
+        file.sync_all().unwrap();
+    };
+    assert!(interval_after(&grow, DISK_INTERVAL));
 }

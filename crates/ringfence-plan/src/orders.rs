@@ -68,7 +68,7 @@ impl Orders {
     pub(crate) fn closing(resources: ResourceFence) -> Vec<Step> {
         let mut steps = vec![
             Step::SealRoot,
-            Step::PivotRoot,
+            Step::DetachOldRoot,
             // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program
             // starts.
             Step::DieWithParent,

@@ -488,7 +488,9 @@ pub enum Step {
         /// The listeners.
         listeners: Vec<NetworkListener>,
     },
-    /// Make an empty root in memory, large enough for the parts that every run has.
+    /// Make an empty root in memory, large enough for the parts that every run has, and pivot to it. The old root stays
+    /// attached over it, as the source of mounts. Early: the kernel visits every task of the host for this, and the child
+    /// waits for its plan anyway.
     NewRoot,
     /// Set the size limits of the root.
     SizeRoot {
@@ -506,8 +508,8 @@ pub enum Step {
     },
     /// Make the root itself read-only.
     SealRoot,
-    /// Make it the root and detach the old one.
-    PivotRoot,
+    /// Detach the old root.
+    DetachOldRoot,
     /// Die when the supervisor dies; checked against a death that came before.
     DieWithParent,
     /// Overwrite the caller's arguments and environment in this copy of the caller's memory. Early: a change of uid

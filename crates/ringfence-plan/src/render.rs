@@ -172,14 +172,14 @@ fn line(step: &Step) -> String {
                 format!("listen on ports {ports:?}")
             }
         }
-        Step::NewRoot => "new root in memory".into(),
+        Step::NewRoot => "new root in memory, pivot_root".into(),
         Step::SizeRoot { bytes_max, inodes_max } => {
             format!("room on the root: {} MiB, {inodes_max} inodes", bytes_max >> 20)
         }
         Step::Mount(mount) => mount_line(mount),
         Step::NoExecute { at } => format!("nothing executable in {}", shown(at)),
         Step::SealRoot => "make the root itself read-only".into(),
-        Step::PivotRoot => "pivot_root, detach the old root".into(),
+        Step::DetachOldRoot => "detach the old root".into(),
         Step::DieWithParent => "die with the supervisor".into(),
         Step::WipeSelf => "wipe the caller's arguments and environment from memory".into(),
         Step::HideSelf => "close own memory to others".into(),

@@ -445,7 +445,7 @@ fn order_that_matters() {
     let at = |wanted: &Step| position(&plan, |s| s == wanted);
     // PDEATHSIG is cleared by a change of uid.
     assert!(at(&Step::TakeIdentity) < at(&Step::DieWithParent));
-    assert!(at(&Step::SealRoot) < at(&Step::PivotRoot));
+    assert!(at(&Step::SealRoot) < at(&Step::DetachOldRoot));
     assert!(at(&Step::JoinCgroup) < at(&Step::ForkPayload));
     assert!(at(&Step::NoNewPrivileges) < at(&Step::Landlock));
     assert!(at(&Step::DropCapabilities) < at(&Step::Landlock));

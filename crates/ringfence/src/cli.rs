@@ -126,6 +126,14 @@ pub(crate) struct RunArgs {
     pub(crate) argv: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// A command without flags.
+    pub(crate) fn of(argv: Vec<OsString>) -> Self {
+        let policy = PolicyFlags::default();
+        Self { policy, json: false, session: None, die_with_parent: false, argv }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]

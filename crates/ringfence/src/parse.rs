@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser};
 
-use crate::cli::{Cli, Color, Command, OutputFlags, RunArgs};
+use crate::cli::{Cli, Color, Command, ExecArgs, OutputFlags, RunArgs};
 use crate::style::{self, Stream};
 use crate::{help, present};
 
@@ -46,8 +46,8 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
 
 /// Parses a command line. The error has the help texts, which take longer to build than most commands take to parse.
 pub(crate) fn parsed(arguments: Vec<OsString>) -> Result<(Command, OutputFlags), clap::Error> {
-    if let Some((run, output)) = RunAlone::of(&arguments) {
-        return Ok((Command::Run(run), output));
+    if let Some(parsed) = parsed_alone(&arguments) {
+        return Ok(parsed);
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
@@ -84,7 +84,27 @@ fn way_to_run(word: &OsStr) -> Option<String> {
     is_program.then(|| format!("run a command with `ringfence run -- {text}`"))
 }
 
-/// The parser of `run` alone, which every fenced command passes: all parsers together take five times as long to build.
+/// Parses a `run` or `exec` that is valid; for anything else the full parser reports the error. All parsers together take
+/// five times as long to build as one of them, and a command without flags needs none.
+fn parsed_alone(arguments: &[OsString]) -> Option<(Command, OutputFlags)> {
+    let own = arguments.get(1..)?;
+    match (own.first()?.to_str()?, own.get(1)?.to_str()) {
+        ("run", Some("--")) if own.len() > 2 => {
+            Some((Command::Run(RunArgs::of(own[2..].to_vec())), OutputFlags::default()))
+        }
+        ("run", _) => {
+            let alone = RunAlone::try_parse_from(own).ok()?;
+            Some((Command::Run(alone.run), alone.output))
+        }
+        ("exec", _) => {
+            let alone = ExecAlone::try_parse_from(own).ok()?;
+            Some((Command::Exec(alone.exec), alone.output))
+        }
+        _ => None,
+    }
+}
+
+/// The parser of `run` alone.
 #[derive(Debug, Parser)]
 struct RunAlone {
     #[command(flatten)]
@@ -93,12 +113,13 @@ struct RunAlone {
     run: RunArgs,
 }
 
-impl RunAlone {
-    /// Parses a `run` that is valid; for anything else the full parser reports the error.
-    fn of(arguments: &[OsString]) -> Option<(RunArgs, OutputFlags)> {
-        let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
-        Self::try_parse_from(own).ok().map(|alone| (alone.run, alone.output))
-    }
+/// The parser of `exec` alone.
+#[derive(Debug, Parser)]
+struct ExecAlone {
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    exec: ExecArgs,
 }
 
 #[cfg(test)]
@@ -112,9 +133,27 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_to_run_reads_what_the_long_way_reads() {
+    fn the_short_way_reads_what_the_long_way_reads() {
         for line in [
             "ringfence run true",
+            "ringfence run -- true",
+            "ringfence run -- -x --json",
+            "ringfence run -- a -- b",
+            "ringfence run a -- b",
+            "ringfence run --",
+            "ringfence run -- ",
+            "ringfence exec",
+            "ringfence exec --",
+            "ringfence exec x.py",
+            "ringfence exec x.py --json -c",
+            "ringfence exec x.py -- -c",
+            "ringfence exec -c 1+1",
+            "ringfence exec -c -1 a --b",
+            "ringfence exec --json --quiet -c x",
+            "ringfence exec --file a:b --file c -",
+            "ringfence exec --session 0 --file a -",
+            "ringfence exec --no-such-flag -",
+            "ringfence exec --help",
             "ringfence run --json --pids 9 -- ls --json -l",
             "ringfence run --session 0 -- ls",
             "ringfence run --quiet --color never -- ls --verbose",
@@ -131,12 +170,13 @@ mod tests {
         ] {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let long = match Cli::try_parse_from(&arguments) {
-                Ok(Cli { command: Command::Run(run), output }) => {
-                    Some(format!("{run:?} {output:?}"))
+                Ok(Cli { command: command @ (Command::Run(_) | Command::Exec(_)), output }) => {
+                    Some(format!("{command:?} {output:?}"))
                 }
                 _ => None,
             };
-            let short = RunAlone::of(&arguments).map(|(run, output)| format!("{run:?} {output:?}"));
+            let short = parsed_alone(&arguments);
+            let short = short.map(|(command, output)| format!("{command:?} {output:?}"));
             assert_eq!(short, long, "{line}");
         }
     }

@@ -7,6 +7,7 @@ mod hostile;
 mod leftovers;
 mod parallel;
 mod python;
+mod service;
 mod supervisor;
 mod world;
 
@@ -24,7 +25,7 @@ pub(crate) use leftovers::{below, cgroup_parents, reap};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {
-    /// How many runs; 1,000, or 10,000 for `--fair`, 20,000 for `--parallel`
+    /// How many runs; 1,000, or 10,000 for `--fair`, 20,000 for `--parallel`, 1,000,000 for `--service`
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// The binary to prove; a release build of this workspace when not given
@@ -60,6 +61,9 @@ pub(crate) struct SoakArgs {
     /// Commands, one-shot programs and batches at once in one workspace
     #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine", "fair"])]
     parallel: bool,
+    /// Python programs through one service over HTTP: its memory, descriptors and processes stay what they were
+    #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine", "fair", "parallel"])]
+    service: bool,
     /// How many at once, for `--parallel`
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
@@ -129,6 +133,8 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         fair::soak(&world, args.runs.unwrap_or(10_000), args.clients)?
     } else if args.parallel {
         parallel::soak(&world, args.runs.unwrap_or(20_000), args.jobs)
+    } else if args.service {
+        service::soak(&world, args.runs.unwrap_or(1_000_000))?
     } else if args.kill_supervisor {
         supervisor::soak(&world, n_runs, seed)?
     } else if args.python {

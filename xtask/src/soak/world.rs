@@ -92,6 +92,14 @@ impl World {
         self.surround(command)
     }
 
+    /// `ringfence serve` on a port of its own, with a data directory of this soak.
+    pub(crate) fn serve(&self) -> Command {
+        let data = self.state().join("data");
+        let mut command = self.subcommand("serve", &["--listen", "127.0.0.1:0", "--data-dir"]);
+        command.arg(data);
+        command
+    }
+
     /// `ringfence batch FLAGS` as the user of this soak.
     pub(crate) fn batch(&self, flags: &[&str]) -> Command {
         self.subcommand("batch", flags)

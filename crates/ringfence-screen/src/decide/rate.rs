@@ -1,6 +1,6 @@
 //! Rates the risk of a call, with its reason in one sentence. The worst finding counts.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use ringfence_spec::{DenialRule, Risk};
 use serde::Serialize;
@@ -76,24 +76,20 @@ fn is_writing(tool: &str) -> bool {
         .any(|verb| tool.contains(verb))
 }
 
-/// Patterns, made once.
-struct Patterns {
-    startup: Vec<Glob>,
-    secrets: Vec<Glob>,
-    disks: Vec<Glob>,
-    arguments: Vec<Vec<Glob>>,
-}
+/// Patterns of a table, compiled when a call first needs them: a command meets few of the tables.
+type Patterns = LazyLock<Vec<Glob>>;
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
-    let globs =
-        |texts: &[&str]| texts.iter().filter_map(|text| Glob::try_from(*text).ok()).collect();
-    Patterns {
-        startup: globs(STARTUP),
-        secrets: globs(SECRETS),
-        disks: globs(DISKS),
-        arguments: LOOKS.iter().map(|look| globs(look.arguments)).collect(),
-    }
-});
+static STARTUP_PATTERNS: Patterns = Patterns::new(|| globs(STARTUP));
+static SECRET_PATTERNS: Patterns = Patterns::new(|| globs(SECRETS));
+static DISK_PATTERNS: Patterns = Patterns::new(|| globs(DISKS));
+
+/// Patterns of the arguments of each entry of [`LOOKS`].
+static ARGUMENT_PATTERNS: LazyLock<Vec<OnceLock<Vec<Glob>>>> =
+    LazyLock::new(|| LOOKS.iter().map(|_| OnceLock::new()).collect());
+
+fn globs(texts: &[&str]) -> Vec<Glob> {
+    texts.iter().filter_map(|text| Glob::try_from(*text).ok()).collect()
+}
 
 fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
     // Every pattern begins at the root or names a hidden file: most words need no match.
@@ -104,10 +100,10 @@ fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
         return None;
     }
     let is = |globs: &[Glob]| globs.iter().any(|glob| glob.matches_path(path, Gaps::Differ));
-    if writing && is(&PATTERNS.startup) {
+    if writing && is(&STARTUP_PATTERNS) {
         return Some((Risk::High, "runs by itself or says who may come in"));
     }
-    if is(&PATTERNS.secrets) {
+    if is(&SECRET_PATTERNS) {
         return Some((Risk::High, "holds secrets"));
     }
     (writing && hidden).then_some((Risk::Medium, "is a hidden file"))
@@ -115,9 +111,9 @@ fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
 
 fn of_command(simple: &Simple, call: &Call<'_>) -> Option<(Risk, &'static str)> {
     let program = simple.program().unwrap_or_default();
-    let looks = LOOKS.iter().zip(&PATTERNS.arguments);
+    let looks = LOOKS.iter().zip(ARGUMENT_PATTERNS.iter());
     let look = looks
-        .filter(|(look, globs)| fits(look, globs, simple, program, call))
+        .filter(|(look, patterns)| fits(look, patterns, simple, program, call))
         .map(|(look, _)| (look.risk, look.why));
     let written = simple.redirects.iter().filter(|redirect| is_written(redirect));
     let written = written.filter_map(|redirect| {
@@ -126,7 +122,7 @@ fn of_command(simple: &Simple, call: &Call<'_>) -> Option<(Risk, &'static str)> 
         if shown.starts_with("/dev/tcp/") || shown.starts_with("/dev/udp/") {
             return Some((Risk::High, "reaches the network through the shell"));
         }
-        if PATTERNS.disks.iter().any(|glob| glob.matches_path(&path, Gaps::Differ)) {
+        if DISK_PATTERNS.iter().any(|glob| glob.matches_path(&path, Gaps::Differ)) {
             return Some((Risk::High, "overwrites a disk"));
         }
         of_path(&path, true)
@@ -158,16 +154,26 @@ fn of_command(simple: &Simple, call: &Call<'_>) -> Option<(Risk, &'static str)> 
     all.reduce(|worst, next| if next.0 > worst.0 { next } else { worst })
 }
 
-fn fits(look: &Look, globs: &[Glob], simple: &Simple, program: &str, call: &Call<'_>) -> bool {
-    look.programs.contains(&program)
-        && look.options.iter().all(|option| has_option(simple, option))
-        && (globs.is_empty()
-            || simple.arguments().iter().any(|word| {
-                globs.iter().any(|glob| {
-                    glob.matches(word, Gaps::Differ)
-                        || glob.matches_path(&resolved(word, call), Gaps::Differ)
-                })
-            }))
+fn fits(
+    look: &Look,
+    patterns: &OnceLock<Vec<Glob>>,
+    simple: &Simple,
+    program: &str,
+    call: &Call<'_>,
+) -> bool {
+    if !look.programs.contains(&program)
+        || !look.options.iter().all(|option| has_option(simple, option))
+    {
+        return false;
+    }
+    let patterns = patterns.get_or_init(|| globs(look.arguments));
+    let is_match = |word: &Word| {
+        patterns.iter().any(|glob| {
+            glob.matches(word, Gaps::Differ)
+                || glob.matches_path(&resolved(word, call), Gaps::Differ)
+        })
+    };
+    patterns.is_empty() || simple.arguments().iter().any(is_match)
 }
 
 /// Rates an unreadable part: medium, and high if the code comes from elsewhere or was hidden.

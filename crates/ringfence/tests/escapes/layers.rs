@@ -98,7 +98,7 @@ impl Layer {
                             | Step::Mount(_)
                             | Step::NoExecute { .. }
                             | Step::SealRoot
-                            | Step::PivotRoot
+                            | Step::DetachOldRoot
                     )
                 });
                 plan.cwd = std::env::current_dir()?;

@@ -1,0 +1,238 @@
+//! A service over many runs: its memory, descriptors and processes stay what they were.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::CannotTry;
+use crate::service::Service;
+use crate::soak::world::World;
+use crate::soak::{Findings, below};
+
+/// Clients at once, each with a connection of its own.
+const CLIENTS: u32 = 4;
+
+/// Samples of a soak: the mean of each quarter of them is compared.
+const SAMPLES: usize = 40;
+
+/// Factor by which memory may grow between the second and the last quarter.
+const MEMORY_RATIO_MAX: f64 = 1.05;
+
+/// Growth that means nothing, in KiB: pools of a few processes breathe.
+const MEMORY_SLACK_KIB: f64 = 4096.0;
+
+/// Descriptors and processes that may be there for a moment.
+const MOMENTARY: f64 = 32.0;
+
+/// Fewer runs tell nothing of memory.
+const RUNS_MIN: u32 = 5000;
+
+/// What a run takes at most before it counts as failed.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    /// Memory of the service and its processes that they do not share with others, in KiB.
+    memory_kib: f64,
+    /// The service's own part of it.
+    own_kib: f64,
+    descriptors: f64,
+    processes: f64,
+}
+
+impl Sample {
+    fn take(pid: u32) -> Self {
+        let family = below(pid);
+        let pids = family.iter().map(|(pid, ..)| *pid);
+        let own_kib = anonymous_kib(pid);
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        Self {
+            memory_kib: own_kib + pids.map(anonymous_kib).sum::<f64>(),
+            own_kib,
+            descriptors: count(descriptors),
+            processes: count(family.len()),
+        }
+    }
+
+    /// The mean of some samples.
+    fn mean(samples: &[Self]) -> Self {
+        let n = count(samples.len().max(1));
+        let mean = |part: fn(&Self) -> f64| samples.iter().map(part).sum::<f64>() / n;
+        Self {
+            memory_kib: mean(|s| s.memory_kib),
+            own_kib: mean(|s| s.own_kib),
+            descriptors: mean(|s| s.descriptors),
+            processes: mean(|s| s.processes),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
+fn count(n: usize) -> f64 {
+    n as f64
+}
+
+/// `RssAnon` of a process, 0 if it is gone.
+fn anonymous_kib(pid: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0.0)
+}
+
+/// Does `n_runs` runs over HTTP and compares what the service uses.
+pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
+    let service = Service::spawn(world.serve())?;
+    let address = service.url().trim_start_matches("http://").to_owned();
+    let (next, failed) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    let is_over = AtomicBool::new(false);
+    let mut samples = Vec::new();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(|| client(&address, n_runs, &next, &failed)))
+            .collect();
+        // Ends with the last client, also if one of them panics.
+        scope.spawn(|| {
+            for client in clients {
+                let _ = client.join();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut due = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let done = next.load(Ordering::Relaxed).min(n_runs);
+            if u64::from(done) * SAMPLES as u64 >= due * u64::from(n_runs) {
+                samples.push(Sample::take(service.pid()));
+                due += 1;
+                if due.is_multiple_of(4) {
+                    eprintln!("soak: {done} of {n_runs}");
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let took = began.elapsed();
+    drop(service);
+    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(judge(&samples, n_runs, took, &failed))
+}
+
+fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> Findings {
+    let quarter = samples.len() / 4;
+    let part = |from: usize| Sample::mean(samples.get(from..from + quarter).unwrap_or_default());
+    let (second, last) = (part(quarter), part(samples.len() - quarter));
+    let mut complaints: Vec<String> = failed.iter().take(5).cloned().collect();
+    if !failed.is_empty() {
+        complaints.push(format!("{} runs failed", failed.len()));
+    }
+    if n_runs >= RUNS_MIN {
+        let mut bound = |what: &str, before: f64, after: f64, most: f64| {
+            if after > most {
+                complaints.push(format!("{what} grew from {before:.0} to {after:.0}"));
+            }
+        };
+        let grown = |before: f64| (before * MEMORY_RATIO_MAX).max(before + MEMORY_SLACK_KIB);
+        bound("memory in KiB", second.memory_kib, last.memory_kib, grown(second.memory_kib));
+        bound(
+            "the service's own memory in KiB",
+            second.own_kib,
+            last.own_kib,
+            grown(second.own_kib),
+        );
+        let some = |before: f64| before + MOMENTARY;
+        bound("descriptors", second.descriptors, last.descriptors, some(second.descriptors));
+        bound("processes", second.processes, last.processes, some(second.processes));
+    }
+    let per_second = f64::from(n_runs) / took.as_secs_f64();
+    let mut table = String::new();
+    let mut row = |name: &str, second: f64, last: f64| {
+        let _ = writeln!(table, "{name:<40} {second:.0} {last:.0}");
+    };
+    row("memory, second and last quarter, KiB", second.memory_kib, last.memory_kib);
+    row("of that the service's own, KiB", second.own_kib, last.own_kib);
+    row("descriptors of the service", second.descriptors, last.descriptors);
+    row("processes", second.processes, last.processes);
+    let _ = writeln!(table, "{:<40} {per_second:.0}\n", "runs a second");
+    let quarters = |part: fn(&Sample) -> f64| json!([part(&second), part(&last)]);
+    let report = json!({
+        "soak": "service",
+        "runs": n_runs,
+        "failed": failed.len(),
+        "per_second": per_second,
+        "memory_kib": quarters(|s| s.memory_kib),
+        "own_kib": quarters(|s| s.own_kib),
+        "descriptors": quarters(|s| s.descriptors),
+        "processes": quarters(|s| s.processes),
+    });
+    Findings { report, table, complaints }
+}
+
+/// Runs programs one after another over one connection, until all are done.
+fn client(address: &str, n_runs: u32, next: &AtomicU32, failed: &Mutex<Vec<String>>) {
+    let fail = |why: String| {
+        failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(why);
+    };
+    let mut connection = match Connection::open(address) {
+        Ok(connection) => connection,
+        Err(error) => return fail(format!("cannot connect: {error}")),
+    };
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= n_runs {
+            return;
+        }
+        match connection.run(&format!("print({number})")) {
+            Ok(answer) if answer.contains(&format!("\"stdout\":\"{number}\\n\"")) => {}
+            Ok(answer) => fail(format!("run {number} answered {answer:.500}")),
+            Err(error) => return fail(format!("run {number}: {error}")),
+        }
+    }
+}
+
+/// A connection that is kept open.
+struct Connection {
+    reader: BufReader<TcpStream>,
+    address: String,
+}
+
+impl Connection {
+    fn open(address: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Self { reader: BufReader::new(stream), address: address.to_owned() })
+    }
+
+    /// Runs a program and returns the body of the answer.
+    fn run(&mut self, code: &str) -> std::io::Result<String> {
+        let body = json!({ "code": code }).to_string();
+        let request = format!(
+            "POST /api/v1/runs HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        self.reader.get_mut().write_all(request.as_bytes())?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(|_| std::io::ErrorKind::InvalidData)?;
+            }
+        }
+        let mut body = String::new();
+        (&mut self.reader).take(length).read_to_string(&mut body)?;
+        Ok(body)
+    }
+}
