@@ -3,11 +3,15 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::CannotTry;
 
 /// What a service says when it can be talked to.
 const LISTENING: &str = "listening on ";
+
+/// How long it may take to end.
+const STOP_MAX: Duration = Duration::from_mins(1);
 
 /// A running `ringfence serve`; ends with this value.
 pub(crate) struct Service {
@@ -54,6 +58,23 @@ impl Service {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Asks it to end. Returns true if it ends in time.
+    pub(crate) fn stop(mut self) -> bool {
+        if let Ok(pid) = i32::try_from(self.child.id())
+            && let Some(pid) = rustix::process::Pid::from_raw(pid)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let until = Instant::now() + STOP_MAX;
+        while Instant::now() < until {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
     }
 
     /// Its address.

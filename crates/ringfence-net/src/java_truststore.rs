@@ -74,7 +74,7 @@ mod tests {
         }
     }
 
-    /// A store of one certificate: `keytool -importcert -alias certificate-1 -storetype JKS -storepass changeit`, of Java 17.
+    /// A store of one certificate: `keytool -importcert -alias certificate-1 -storetype JKS` with the usual password, of Java 17.
     const KEYTOOL_STORE: &str = concat!(
         "/u3+7QAAAAIAAAABAAAAAgANY2VydGlmaWNhdGUtMQAAAaHr4q6YAAVYLjUwOQAAAXAwggFsMIIBE6ADAgECAhQb+oSbkdfxZ+gO",
         "YUTmg9c9ZfI8TDAKBggqhkjOPQQDAjAMMQowCAYDVQQDDAF0MB4XDTI2MTExNzIzNDEwM1oXDTM2MTExNDIzNDEwM1owDDEKMAgG",

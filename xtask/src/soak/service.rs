@@ -117,9 +117,14 @@ pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
         }
     });
     let took = began.elapsed();
-    drop(service);
+    let is_over = service.stop();
+    crate::soak::leftovers::settle(world);
     let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(judge(&samples, n_runs, took, &failed))
+    let mut findings = judge(&samples, n_runs, took, &failed);
+    if !is_over {
+        findings.complaints.push("the service did not end when it was asked to".to_owned());
+    }
+    Ok(findings)
 }
 
 fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> Findings {

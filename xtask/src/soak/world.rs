@@ -95,7 +95,8 @@ impl World {
     /// `ringfence serve` on a port of its own, with a data directory of this soak.
     pub(crate) fn serve(&self) -> Command {
         let data = self.state().join("data");
-        let mut command = self.subcommand("serve", &["--listen", "127.0.0.1:0", "--data-dir"]);
+        let flags = ["--listen", "127.0.0.1:0", "--rate-per-minute", "off", "--data-dir"];
+        let mut command = self.subcommand("serve", &flags);
         command.arg(data);
         command
     }

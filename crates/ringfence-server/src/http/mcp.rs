@@ -13,7 +13,7 @@ use http_body_util::Full;
 use ringfence_engine::Engine;
 use ringfence_spec::{Code, Problem, ProblemKind};
 use rmcp::model::RequestId;
-use rmcp::transport::common::http_header::HEADER_SESSION_ID;
+use rmcp::transport::common::http_header::{HEADER_MCP_PROTOCOL_VERSION, HEADER_SESSION_ID};
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -32,6 +32,9 @@ use crate::mcp::json_limits::{self, InvalidMessage, MessageShape};
 
 /// Maximum size of a message, which may carry a file to write. The limit of stdio would be too large here.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// The first revision of the protocol without a handshake.
+const STATELESS_SINCE: &str = "2026-07-28";
 
 /// Maximum number of stored handshakes per client, for protocol versions that have one. One more ends the one that was unused
 /// for longest, if that was for [`IDLE_MIN`].
@@ -108,6 +111,12 @@ pub(super) async fn message(
     if app.drain.is_cancelled() && shape.as_ref().is_some_and(is_new_work) {
         return Err(middleware::draining());
     }
+    if let Some(MessageShape { is_hello: true, names_revision: false, id, .. }) = &shape
+        && is_stateless(&parts.headers)
+    {
+        let said = "`initialize` is not part of this revision; call `server/discover` or a tool";
+        return Ok(refused_with(StatusCode::NOT_FOUND, -32601, said, id.as_ref()));
+    }
     if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
         let problem =
             Problem::new(ProblemKind::NotFound, Code::HandshakeUnknown, "unknown MCP session id");
@@ -160,8 +169,18 @@ fn no_message(content: &[u8]) -> Response {
 }
 
 fn refused(code: i32, said: &str, id: Option<&RequestId>) -> Response {
+    refused_with(StatusCode::BAD_REQUEST, code, said, id)
+}
+
+fn refused_with(status: StatusCode, code: i32, said: &str, id: Option<&RequestId>) -> Response {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": said}});
-    (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
+    (status, axum::Json(error)).into_response()
+}
+
+/// Returns whether the headers name a revision of the protocol that has no handshake.
+fn is_stateless(headers: &HeaderMap) -> bool {
+    let version = headers.get(HEADER_MCP_PROTOCOL_VERSION).and_then(|text| text.to_str().ok());
+    version.is_some_and(|version| version >= STATELESS_SINCE)
 }
 
 /// Id of the handshake that a message belongs to.

@@ -25,6 +25,8 @@ const META_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct MessageShape {
     /// It is a request to `initialize`.
     pub(crate) is_hello: bool,
+    /// Its parameters name a revision of the protocol, as those of `initialize` do.
+    pub(crate) names_revision: bool,
     /// It asks about an existing run, or ends one.
     pub(crate) is_about_a_run: bool,
     /// Id to respond to; `None` for a notification.
@@ -93,7 +95,12 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
         return Err(InvalidMessage::new(ErrorCode::INVALID_PARAMS, said, id));
     }
     let waits = method == "tools/call" && fields.params["name"] == "wait";
-    Ok(Some(MessageShape { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
+    Ok(Some(MessageShape {
+        is_hello,
+        names_revision: fields.params.get("protocolVersion").is_some(),
+        is_about_a_run: waits || method.starts_with("tasks/"),
+        id,
+    }))
 }
 
 /// Describes invalid parameters that the SDK takes for a message of another kind, or for none.

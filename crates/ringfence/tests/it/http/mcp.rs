@@ -208,6 +208,16 @@ fn handshakes_are_a_bounded_number() {
 }
 
 #[test]
+fn initialize_is_no_method_of_the_stateless_protocol() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    let answer = stateless(&mut client, "initialize", "", &json!({}));
+    assert_eq!(answer.status, 404, "{}", answer.text());
+    assert_eq!(answer.json()["error"]["code"], -32601);
+}
+
+#[test]
 fn a_second_hello_changes_nothing() {
     let world = World::new();
     let server = Server::new(&world);
