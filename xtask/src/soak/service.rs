@@ -1,5 +1,6 @@
 //! A service over many runs: its memory, descriptors and processes stay what they were.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -35,39 +36,46 @@ const RUNS_MIN: u32 = 5000;
 /// What a run takes at most before it counts as failed.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sample {
-    /// Memory of the service and its processes that they do not share with others, in KiB.
-    memory_kib: f64,
-    /// The service's own part of it.
+    /// Anonymous memory of the service, in KiB.
     own_kib: f64,
+    /// That of each process below it.
+    others_kib: BTreeMap<u32, f64>,
+    descriptors: f64,
+}
+
+/// Means of some samples.
+#[derive(Clone, Copy, Debug)]
+struct Means {
+    own_kib: f64,
+    /// Of the processes that are there in every sample: zygotes and helpers, and no worker.
+    lasting_kib: f64,
     descriptors: f64,
     processes: f64,
 }
 
 impl Sample {
     fn take(pid: u32) -> Self {
-        let family = below(pid);
-        let pids = family.iter().map(|(pid, ..)| *pid);
-        let own_kib = anonymous_kib(pid);
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
         Self {
-            memory_kib: own_kib + pids.map(anonymous_kib).sum::<f64>(),
-            own_kib,
+            own_kib: anonymous_kib(pid),
+            others_kib: below(pid).iter().map(|(pid, ..)| (*pid, anonymous_kib(*pid))).collect(),
             descriptors: count(descriptors),
-            processes: count(family.len()),
         }
     }
+}
 
-    /// The mean of some samples.
-    fn mean(samples: &[Self]) -> Self {
+impl Means {
+    fn of(samples: &[Sample], lasting: &BTreeSet<u32>) -> Self {
         let n = count(samples.len().max(1));
-        let mean = |part: fn(&Self) -> f64| samples.iter().map(part).sum::<f64>() / n;
+        let mean = |part: &dyn Fn(&Sample) -> f64| samples.iter().map(part).sum::<f64>() / n;
+        let of_lasting = |sample: &Sample| lasting.iter().map(|pid| sample.others_kib[pid]).sum();
         Self {
-            memory_kib: mean(|s| s.memory_kib),
-            own_kib: mean(|s| s.own_kib),
-            descriptors: mean(|s| s.descriptors),
-            processes: mean(|s| s.processes),
+            own_kib: mean(&|s| s.own_kib),
+            lasting_kib: mean(&of_lasting),
+            descriptors: mean(&|s| s.descriptors),
+            processes: mean(&|s| count(s.others_kib.len())),
         }
     }
 }
@@ -129,7 +137,11 @@ pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
 
 fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> Findings {
     let quarter = samples.len() / 4;
-    let part = |from: usize| Sample::mean(samples.get(from..from + quarter).unwrap_or_default());
+    let compared = &samples[quarter..];
+    let first = compared.first().map(|sample| sample.others_kib.keys().copied());
+    let is_lasting = |pid: &u32| compared.iter().all(|sample| sample.others_kib.contains_key(pid));
+    let lasting: BTreeSet<u32> = first.into_iter().flatten().filter(is_lasting).collect();
+    let part = |from: usize| Means::of(&samples[from..from + quarter], &lasting);
     let (second, last) = (part(quarter), part(samples.len() - quarter));
     let mut complaints: Vec<String> = failed.iter().take(5).cloned().collect();
     if !failed.is_empty() {
@@ -142,13 +154,9 @@ fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> 
             }
         };
         let grown = |before: f64| (before * MEMORY_RATIO_MAX).max(before + MEMORY_SLACK_KIB);
-        bound("memory in KiB", second.memory_kib, last.memory_kib, grown(second.memory_kib));
-        bound(
-            "the service's own memory in KiB",
-            second.own_kib,
-            last.own_kib,
-            grown(second.own_kib),
-        );
+        bound("the service's memory in KiB", second.own_kib, last.own_kib, grown(second.own_kib));
+        let most = grown(second.lasting_kib);
+        bound("memory of zygotes in KiB", second.lasting_kib, last.lasting_kib, most);
         let some = |before: f64| before + MOMENTARY;
         bound("descriptors", second.descriptors, last.descriptors, some(second.descriptors));
         bound("processes", second.processes, last.processes, some(second.processes));
@@ -158,19 +166,19 @@ fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> 
     let mut row = |name: &str, second: f64, last: f64| {
         let _ = writeln!(table, "{name:<40} {second:.0} {last:.0}");
     };
-    row("memory, second and last quarter, KiB", second.memory_kib, last.memory_kib);
-    row("of that the service's own, KiB", second.own_kib, last.own_kib);
+    row("memory, second and last quarter, KiB", second.own_kib, last.own_kib);
+    row("of zygotes and helpers, KiB", second.lasting_kib, last.lasting_kib);
     row("descriptors of the service", second.descriptors, last.descriptors);
     row("processes", second.processes, last.processes);
     let _ = writeln!(table, "{:<40} {per_second:.0}\n", "runs a second");
-    let quarters = |part: fn(&Sample) -> f64| json!([part(&second), part(&last)]);
+    let quarters = |part: fn(&Means) -> f64| json!([part(&second), part(&last)]);
     let report = json!({
         "soak": "service",
         "runs": n_runs,
         "failed": failed.len(),
         "per_second": per_second,
-        "memory_kib": quarters(|s| s.memory_kib),
         "own_kib": quarters(|s| s.own_kib),
+        "lasting_kib": quarters(|s| s.lasting_kib),
         "descriptors": quarters(|s| s.descriptors),
         "processes": quarters(|s| s.processes),
     });

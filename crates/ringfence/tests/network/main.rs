@@ -130,6 +130,10 @@ fn inside(words: &[String]) -> ExitCode {
     let rows = all_rows().filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
+    // The servers of this process have a thousand connections at once; an ordinary user's limit is often 1,024.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
     let resolver = RESOLVER.parse().unwrap();
     let servers = Servers::start(Places { resolver, web: WEB.into(), log: None });
     let mut n_failed = 0;
