@@ -183,6 +183,9 @@ fn local_address(stream: &TcpStream) -> IpAddr {
 
 fn listen(address: SocketAddr, serve: impl Fn(TcpStream) + Send + Sync + 'static) {
     let listener = TcpListener::bind(address).unwrap_or_else(|e| panic!("{address}: {e}"));
+    // The standard library's 128 are too few for 500 connects at once: a connection that the kernel accepts by a SYN cookie
+    // and finds no room for is lost to a server that speaks first, and nothing tells the client.
+    rustix::net::listen(&listener, 4096).unwrap_or_else(|e| panic!("{address}: {e}"));
     let serve = Arc::new(serve);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
