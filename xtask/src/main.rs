@@ -10,6 +10,7 @@
 //! cargo xtask soak --engine              SIGKILL a service under load at 200 random moments; its ledger has lost nothing
 //! cargo xtask soak --fair                200 clients of one service, one hostile; each gets its share, in time
 //! cargo xtask soak --parallel            20,000 commands, programs and batches, 64 at once: each answers, nothing left
+//! cargo xtask soak --service             a million Python programs through one service; it uses no more in the end
 //! cargo xtask flat                       a start, a session call, an admission, a row of the ledger: beside few and many others
 //!
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
@@ -60,6 +61,7 @@ mod latency;
 mod mcp_client;
 mod network;
 mod percentiles;
+mod process;
 mod program;
 mod pythons;
 mod random;

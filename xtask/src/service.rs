@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::CannotTry;
+use crate::{CannotTry, process};
 
 /// What a service says when it can be talked to.
 const LISTENING: &str = "listening on ";
@@ -67,14 +67,7 @@ impl Service {
         {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
-        let until = Instant::now() + STOP_MAX;
-        while Instant::now() < until {
-            if let Ok(Some(_)) = self.child.try_wait() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        false
+        process::wait(&mut self.child, STOP_MAX).is_some()
     }
 
     /// Its address.

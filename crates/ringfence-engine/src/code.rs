@@ -748,20 +748,7 @@ fn denial(tried: &Attempt) -> Denial {
         DenialRule::ChildProcess => (Layer::Process, Hint::ChildProcess),
         _ => (Layer::Network, "this run has no network; pass the data in as a file".into()),
     };
-    Denial {
-        layer,
-        rule,
-        subject: subject.into_owned(),
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Guest,
-        syscall: None,
-        argument: None,
-        pid: None,
-        program: None,
-        count: 1,
-    }
+    Denial { by: DeniedBy::Guest, ..Denial::new(layer, rule, subject.into_owned(), hint) }
 }
 
 /// Returns the outcome of code that screening refused.

@@ -199,8 +199,7 @@ fn source_of(
             place.without_planted_links(path, "--secret")?;
             // A file that is not there is an error of its own.
             let Ok(resolved) = resolve(path) else { return Ok(None) };
-            let links = resolved.links.into_iter().map(|(link, _)| link);
-            let paths: Vec<PathBuf> = links.chain([resolved.found.path]).collect();
+            let paths: Vec<PathBuf> = resolved.into_paths().collect();
             let registry = Registry::new(&place.state);
             if paths.iter().any(|path| registry.written_by_runs(path).is_some()) {
                 return Ok(None);
@@ -216,10 +215,7 @@ fn source_of(
 fn paths_of_command(command: &str, place: &HostContext) -> Option<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut add = |path: &Path| match resolve(path) {
-        Ok(resolved) => {
-            paths.extend(resolved.links.into_iter().map(|(link, _)| link));
-            paths.push(resolved.found.path);
-        }
+        Ok(resolved) => paths.extend(resolved.into_paths()),
         Err(_) => paths.push(path.to_owned()),
     };
     let is_word = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);

@@ -1,7 +1,7 @@
 //! Maps the end of a run to the contract's status: one function for commands, programs and cells, however launched.
 
 use ringfence_spec::{
-    Code, Denial, DenialRule, DeniedBy, ErrorInfo, Hint, Layer, LimitKind, Limits, Span, Status,
+    Code, Denial, DenialRule, ErrorInfo, Hint, Layer, LimitKind, Limits, Span, Status,
 };
 
 use crate::text::info;
@@ -217,20 +217,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
 
 /// Builds a denial for a limit that refused or ended something.
 pub(crate) fn limit_denial(rule: DenialRule, subject: String, hint: Hint, count: u64) -> Denial {
-    Denial {
-        layer: Layer::Resources,
-        rule,
-        subject,
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
-        syscall: None,
-        argument: None,
-        pid: None,
-        program: None,
-        count,
-    }
+    Denial { count, ..Denial::new(Layer::Resources, rule, subject, hint) }
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use ringfence_plan::{
 };
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
-    AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule,
-    DeniedBy, Hint, Layer, NetworkEvent, Problem, PublishedPort, escape_name,
+    AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, Hint,
+    Layer, NetworkEvent, Problem, PublishedPort, escape_name,
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{EventfdFlags, PollFlags};
@@ -232,17 +232,7 @@ impl Redirects {
             std::mem::take(&mut *self.accepted.lock().unwrap_or_else(PoisonError::into_inner));
         for connection in accepted {
             let Some(helper) = helper else { return };
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let fds = [connection.as_fd()];
-            // A helper that does not read is ended soon: see `Capture::look`.
-            let flags = SendFlags::DONTWAIT;
-            let _ = ringfence_sys::send_packet_with(
-                helper,
-                &[IoSlice::new(CONNECTION_PACKET)],
-                &fds,
-                &mut space,
-                flags,
-            );
+            send_to_helper(helper, &[CONNECTION_PACKET], Some(&connection));
         }
     }
 }
@@ -443,12 +433,7 @@ impl Capture {
         }
         let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };
         let index = u16::try_from(index).unwrap_or(u16::MAX).to_le_bytes();
-        let packet = [IoSlice::new(VALUE_PACKET), IoSlice::new(&index)];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let fds: Vec<BorrowedFd<'_>> = value.iter().flatten().map(AsFd::as_fd).collect();
-        // A helper that does not read is ended soon: see `look`.
-        let flags = SendFlags::DONTWAIT;
-        let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
+        send_to_helper(socket, &[VALUE_PACKET, &index], value.iter().flatten().next());
     }
 
     /// Connects to the user's SSH agent again and gives the helper the connection; without one it answers the run with a
@@ -468,12 +453,7 @@ impl Capture {
             })
         };
         let Some(Helper { socket: Some(socket), .. }) = &self.helper else { return };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let fds: Vec<BorrowedFd<'_>> = agent.iter().map(AsFd::as_fd).collect();
-        // A helper that does not read is ended soon: see `look`.
-        let flags = SendFlags::DONTWAIT;
-        let packet = [IoSlice::new(AGENT_PACKET)];
-        let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
+        send_to_helper(socket, &[AGENT_PACKET], agent.as_ref());
     }
 
     fn start_helper(&mut self) {
@@ -768,19 +748,21 @@ fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
         (None, None) => "no rule allows it".into(),
     };
     Denial {
-        layer: Layer::Network,
-        rule: DenialRule::Network,
-        subject: subject(connection),
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
-        syscall: None,
         argument: connection.reason.clone(),
         pid,
         program: connection.program.clone(),
-        count: 1,
+        ..Denial::new(Layer::Network, DenialRule::Network, subject(connection), hint)
     }
+}
+
+/// Sends the helper a packet with a descriptor, or without one. A helper that does not read is ended soon: see
+/// [`Capture::look`].
+fn send_to_helper(socket: &OwnedFd, parts: &[&[u8]], fd: Option<&OwnedFd>) {
+    let packet: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let flags = SendFlags::DONTWAIT;
+    let _ = ringfence_sys::send_packet_with(socket, &packet, &fds, &mut space, flags);
 }
 
 /// Descriptors for the helper besides listeners.

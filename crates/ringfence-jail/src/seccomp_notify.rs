@@ -522,18 +522,10 @@ fn unix_denial(call: &Notification, path: &Path, hint: Hint) -> Denial {
 /// A refused connect(2) whose peer is not known.
 fn connect_denial(call: &Notification, rule: DenialRule, hint: Hint) -> Denial {
     Denial {
-        layer: Layer::Network,
-        rule,
-        subject: "connect".to_owned(),
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
         syscall: Some("connect".to_owned()),
-        argument: None,
         pid: Some(call.pid),
         program: program_name(call.pid),
-        count: 1,
+        ..Denial::new(Layer::Network, rule, "connect".to_owned(), hint)
     }
 }
 

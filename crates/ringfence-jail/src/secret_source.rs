@@ -10,16 +10,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_spec::{SecretGrant, SecretSource};
+use ringfence_spec::{SECRET_BYTES_MAX, SecretGrant, SecretSource};
 use ringfence_sys::untrusted::read_trusted;
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// Values shorter than this cannot be told from other text.
 const VALUE_BYTES_MIN: usize = 8;
-
-/// The longest value.
-const VALUE_BYTES_MAX: u64 = 16 << 10;
 
 /// Time that a command may take to print a value and end.
 const COMMAND_MAX: Duration = Duration::from_secs(30);
@@ -59,7 +56,7 @@ pub fn read_secret(
 }
 
 fn read_file(path: &Path) -> Result<String, String> {
-    let bytes = read_trusted(path, VALUE_BYTES_MAX);
+    let bytes = read_trusted(path, SECRET_BYTES_MAX);
     checked(bytes.map_err(|e| format!("`{}`: {e}", path.display()))?)
 }
 
@@ -138,8 +135,8 @@ impl SecretCommand {
         match read {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
             Err(error) => Some(Err(error.to_string())),
-            Ok(1..) if self.printed.len() as u64 > VALUE_BYTES_MAX => {
-                Some(Err(format!("`{command}` prints more than {VALUE_BYTES_MAX} bytes")))
+            Ok(1..) if self.printed.len() as u64 > SECRET_BYTES_MAX => {
+                Some(Err(format!("`{command}` prints more than {SECRET_BYTES_MAX} bytes")))
             }
             Ok(1..) => None,
             Ok(0) => {

@@ -4,9 +4,7 @@
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use ringfence_plan::{NetworkPlan, SshAgentPlan};
-use ringfence_spec::{
-    AgentRefusal, Code, Denial, DenialRule, DeniedBy, Hint, Layer, Problem, escape_name,
-};
+use ringfence_spec::{AgentRefusal, Code, Denial, DenialRule, Hint, Layer, Problem, escape_name};
 use ringfence_sys::untrusted;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -75,18 +73,6 @@ pub(crate) fn agent_denial(refusal: &AgentRefusal) -> Denial {
         }
         None => reason.clone().into(),
     };
-    Denial {
-        layer: Layer::Network,
-        rule: DenialRule::Network,
-        subject,
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
-        syscall: None,
-        argument: Some(reason),
-        pid: None,
-        program: None,
-        count: 1,
-    }
+    let denial = Denial::new(Layer::Network, DenialRule::Network, subject, hint);
+    Denial { argument: Some(reason), ..denial }
 }

@@ -13,16 +13,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
 use memchr::memmem;
 use ringfence_spec::network::Host;
-use ringfence_spec::{NetworkEvent, SecretGrant, SecretSource};
+use ringfence_spec::{NetworkEvent, SECRET_BYTES_MAX, SecretGrant, SecretSource};
 use ringfence_sys::CallError;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::report::Reporter;
-
-/// The longest value that is read again.
-const VALUE_BYTES_MAX: u64 = 16 << 10;
 
 /// A file is read again before a request if its value is older.
 const FILE_AGE_MAX: Duration = Duration::from_secs(10);
@@ -228,7 +225,7 @@ impl Scopes {
         scoped.is_asked.set(false);
         let mut value = String::new();
         let read = memory
-            .map(|memory| File::from(memory).take(VALUE_BYTES_MAX).read_to_string(&mut value));
+            .map(|memory| File::from(memory).take(SECRET_BYTES_MAX).read_to_string(&mut value));
         if !matches!(read, Some(Ok(1..))) || value == scoped.value() {
             forget(value);
             let pause = (scoped.pause.get() * 2).clamp(PAUSE_MIN, PAUSE_MAX);
@@ -325,9 +322,7 @@ impl Scopes {
         }
         streams
     }
-}
 
-impl Scopes {
     /// Values and placeholders of the same length, for what follows a change of protocol: the length of frames stays.
     pub(crate) fn equal_lengths(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let streams = self.streams().into_iter();

@@ -30,7 +30,7 @@ use crate::connection::{self, Stream};
 use crate::credentials::{Misplaced, StreamReplace};
 use crate::dial::{self, Dialled};
 use crate::helper::State;
-use crate::relay::{self, Cleaned, Counted};
+use crate::relay::{self, Counted};
 use crate::report::{Refusal, Request};
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -248,7 +248,7 @@ impl Session {
             let upstream = self.upstream.borrow_mut().take();
             let tunnel = tokio::task::spawn_local(async move {
                 if let (Ok(client), Ok(server)) = (client_upgrade.await, server_upgrade.await) {
-                    let server = Cleaned::new(TokioIo::new(server), values);
+                    let server = relay::cleaned(TokioIo::new(server), values);
                     relay::both_ways(TokioIo::new(client), server).await;
                 }
                 drop(upstream);

@@ -81,27 +81,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
     }
 }
 
-/// A stream in which texts are replaced by others of the same length, within what arrives at once: nothing is held back from a
-/// client that waits for it.
-pub(crate) struct Cleaned<S> {
+/// A stream in whose input texts are replaced by others of the same length.
+pub(crate) fn cleaned<S: AsyncRead + AsyncWrite>(
     stream: S,
+    replaced: Vec<(Vec<u8>, Vec<u8>)>,
+) -> impl AsyncRead + AsyncWrite + Unpin {
+    let (input, output) = tokio::io::split(stream);
+    tokio::io::join(Cleaned { input, replaced }, output)
+}
+
+/// Replaces within what arrives at once: nothing is held back from a client that waits for it.
+struct Cleaned<R> {
+    input: R,
     replaced: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<S> Cleaned<S> {
-    pub(crate) fn new(stream: S, replaced: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
-        Self { stream, replaced }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Cleaned<S> {
+impl<R: AsyncRead + Unpin> AsyncRead for Cleaned<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let polled = Pin::new(&mut self.input).poll_read(context, buffer);
         for (from, to) in &self.replaced {
             let mut rest = &mut buffer.filled_mut()[before..];
             while let Some(at) = memchr::memmem::find(rest, from) {
@@ -111,30 +113,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Cleaned<S> {
             }
         }
         polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Cleaned<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -47,6 +47,9 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two requests to the user's agent: a run may ask as often as it likes, and the agent is the user's.
 const PACE: Duration = Duration::from_millis(5);
 
+/// Reason that a request of another kind was refused.
+const NOT_A_LOGIN: &str = "a run may only list keys and log in with them";
+
 /// Reason that a login which a grant allows was not signed.
 const NOT_SIGNED: &str = "the SSH agent outside did not sign: the key is for certain hosts (`ssh-add -h`), the use was not confirmed, or the agent has ended";
 
@@ -120,6 +123,13 @@ struct Refused {
     is_unbound: bool,
 }
 
+impl Refused {
+    fn new(request: String, reason: &str) -> Self {
+        let reason = reason.to_owned();
+        Self { request, reason, key: None, host: LoginHost::Unknown, is_unbound: false }
+    }
+}
+
 /// The host of a refused login.
 #[derive(Debug, PartialEq, Eq)]
 enum LoginHost {
@@ -145,13 +155,7 @@ impl AgentConnection {
                 Err(refused) => Decision::Refuse(refused),
             },
             Some(EXTENSION) => self.extension(access, fields),
-            _ => Decision::Refuse(Refused {
-                request: request_name(kind),
-                reason: "a run may only list keys and log in with them".to_owned(),
-                key: None,
-                host: LoginHost::Unknown,
-                is_unbound: false,
-            }),
+            _ => Decision::Refuse(Refused::new(request_name(kind), NOT_A_LOGIN)),
         }
     }
 
@@ -171,13 +175,7 @@ impl AgentConnection {
             name => {
                 let name = name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or("?");
                 let name: String = name.chars().take(64).collect();
-                Decision::Refuse(Refused {
-                    request: format!("extension {name}"),
-                    reason: "a run may only list keys and log in with them".to_owned(),
-                    key: None,
-                    host: LoginHost::Unknown,
-                    is_unbound: false,
-                })
+                Decision::Refuse(Refused::new(format!("extension {name}"), NOT_A_LOGIN))
             }
         }
     }
@@ -230,13 +228,7 @@ impl AgentConnection {
 
     /// Judges a request to sign.
     fn sign(&self, access: &[SshAgentAccess], mut fields: Fields<'_>) -> Result<Decision, Refused> {
-        let mut refused = Refused {
-            request: "sign".to_owned(),
-            reason: String::new(),
-            key: None,
-            host: LoginHost::Unknown,
-            is_unbound: false,
-        };
+        let mut refused = Refused::new("sign".to_owned(), "");
         let mut parse = || {
             let (key, data, flags) = (fields.string()?, fields.string()?, fields.u32()?);
             fields.end().map(|()| (key, data, flags))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
-use ringfence_spec::{Code, Denial, DenialRule, DeniedBy, Layer, Problem};
+use ringfence_spec::{Code, Denial, DenialRule, Layer, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -463,19 +463,11 @@ impl Guard {
         if let Some(known) = denials.iter_mut().find(|d| d.syscall.as_deref() == Some(name)) {
             known.count += 1;
         } else if denials.len() < DENIALS_MAX {
+            let (subject, hint) = (name.to_owned(), verdict.hint.into());
             denials.push(Denial {
-                layer: Layer::Syscalls,
-                rule: verdict.rule,
-                subject: name.to_owned(),
-                line: None,
-                column: None,
-                hint: verdict.hint.into(),
-                by: DeniedBy::Host,
                 syscall: Some(name.to_owned()),
-                argument: None,
                 pid: Some(call.pid),
-                program: None,
-                count: 1,
+                ..Denial::new(Layer::Syscalls, verdict.rule, subject, hint)
             });
         }
     }

@@ -1,6 +1,6 @@
 //! The verdict of screening: safe or not, and every violation with its position in the source.
 
-use ringfence_spec::{Denial, DenialRule, DeniedBy, Finding, Hint, Layer};
+use ringfence_spec::{Denial, DenialRule, Finding, Hint, Layer};
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -52,20 +52,9 @@ pub struct Violation {
 impl From<Violation> for Denial {
     /// Converts it for the outcome of a refused run.
     fn from(violation: Violation) -> Self {
-        Self {
-            layer: Layer::Screen,
-            rule: violation.rule,
-            subject: violation.subject,
-            line: Some(violation.line),
-            column: Some(violation.column),
-            hint: violation.hint,
-            by: DeniedBy::Host,
-            syscall: None,
-            argument: None,
-            pid: None,
-            program: None,
-            count: 1,
-        }
+        let Violation { rule, line, column, subject, hint, .. } = violation;
+        let denial = Self::new(Layer::Screen, rule, subject, hint);
+        Self { line: Some(line), column: Some(column), ..denial }
     }
 }
 

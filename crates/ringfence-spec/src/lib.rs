@@ -73,5 +73,5 @@ pub use problem::{Problem, ProblemKind};
 pub use publish::PublishedPort;
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
-pub use secret::{SecretGrant, SecretSource};
+pub use secret::{SECRET_BYTES_MAX, SecretGrant, SecretSource};
 pub use ssh_agent::{SSH_PORT, SshAgentGrant, SshKeyName};

@@ -130,6 +130,26 @@ pub struct Denial {
     pub count: u64,
 }
 
+impl Denial {
+    /// A refusal that the host saw once, of no line, system call or process in particular.
+    pub fn new(layer: Layer, rule: DenialRule, subject: String, hint: Hint) -> Self {
+        Self {
+            layer,
+            rule,
+            subject,
+            line: None,
+            column: None,
+            hint,
+            by: DeniedBy::Host,
+            syscall: None,
+            argument: None,
+            pid: None,
+            program: None,
+            count: 1,
+        }
+    }
+}
+
 /// Something in a program that a tighter screening preset would have refused. It was noted, not refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {

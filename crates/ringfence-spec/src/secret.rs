@@ -11,6 +11,9 @@ use crate::network::{Host, HostName, covers_path};
 /// Port of a secret's host that names none.
 const HTTPS: u16 = 443;
 
+/// The longest value of a credential.
+pub const SECRET_BYTES_MAX: u64 = 16 << 10;
+
 /// Where the host reads a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser};
 
-use crate::cli::{Cli, Color, Command, ExecArgs, OutputFlags, RunArgs};
+use crate::cli::{Cli, Color, Command, OutputFlags, RunArgs};
 use crate::style::{self, Stream};
 use crate::{help, present};
 
@@ -93,33 +93,24 @@ fn parsed_alone(arguments: &[OsString]) -> Option<(Command, OutputFlags)> {
             Some((Command::Run(RunArgs::of(own[2..].to_vec())), OutputFlags::default()))
         }
         ("run", _) => {
-            let alone = RunAlone::try_parse_from(own).ok()?;
-            Some((Command::Run(alone.run), alone.output))
+            let alone = Alone::try_parse_from(own).ok()?;
+            Some((Command::Run(alone.args), alone.output))
         }
         ("exec", _) => {
-            let alone = ExecAlone::try_parse_from(own).ok()?;
-            Some((Command::Exec(alone.exec), alone.output))
+            let alone = Alone::try_parse_from(own).ok()?;
+            Some((Command::Exec(alone.args), alone.output))
         }
         _ => None,
     }
 }
 
-/// The parser of `run` alone.
+/// The parser of one subcommand alone.
 #[derive(Debug, Parser)]
-struct RunAlone {
+struct Alone<A: clap::Args> {
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
-    run: RunArgs,
-}
-
-/// The parser of `exec` alone.
-#[derive(Debug, Parser)]
-struct ExecAlone {
-    #[command(flatten)]
-    output: OutputFlags,
-    #[command(flatten)]
-    exec: ExecArgs,
+    args: A,
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! A server under fuzz, seen from outside: whether it lives, what it says on stderr, what it takes, what it leaves.
 
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::CannotTry;
-use crate::soak;
+use crate::{CannotTry, process, soak};
 
 /// What a server may hold: a few messages of 16 MiB on their way, and what it keeps of runs (32 MiB a client).
 const MEMORY_KIB_MAX: u64 = 400 << 10;
@@ -63,14 +61,13 @@ impl Watched {
     /// Whether it lives, has not panicked, and holds no more than it may.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.lives()?;
-        let at = PathBuf::from(format!("/proc/{}", self.child.id()));
-        let memory_kib = resident_kib(&at).ok_or("its memory cannot be read")?;
+        let pid = self.child.id();
+        let memory_kib = process::status_kib(pid, "VmRSS").ok_or("its memory cannot be read")?;
         if memory_kib > MEMORY_KIB_MAX {
             return Err(format!("it holds {memory_kib} KiB, more than {MEMORY_KIB_MAX}"));
         }
         self.memory_kib.push(memory_kib);
-        let n = std::fs::read_dir(at.join("fd")).map_or(0, Iterator::count);
-        self.descriptors.push(n.try_into().unwrap_or(u64::MAX));
+        self.descriptors.push(process::n_descriptors(pid).try_into().unwrap_or(u64::MAX));
         Ok(())
     }
 
@@ -86,7 +83,7 @@ impl Watched {
 
     /// Waits for its end, which it was asked for: with the exit code, and nothing left of it.
     pub(super) fn end(&mut self, code: i32, patience: Duration) -> Result<(), String> {
-        let status = wait(&mut self.child, patience)
+        let status = process::wait(&mut self.child, patience)
             .ok_or_else(|| format!("it is still there {patience:?} after it was told to end"))?;
         if status.code() != Some(code) {
             return Err(self.ended(&format!("it ended with {status}, not {code}")));
@@ -144,26 +141,6 @@ pub(super) fn read_lines(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> 
 
 fn text(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
-}
-
-/// Waits for a process, but not for ever.
-fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
-    let deadline = Instant::now() + patience;
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        if Instant::now() > deadline {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn resident_kib(at: &Path) -> Option<u64> {
-    let status = std::fs::read_to_string(at.join("status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 /// Whether the last quarter holds much more than the second. The first is for warming up.

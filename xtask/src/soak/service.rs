@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::CannotTry;
 use crate::service::Service;
 use crate::soak::world::World;
 use crate::soak::{Findings, below};
+use crate::{CannotTry, process};
 
 /// Clients at once, each with a connection of its own.
 const CLIENTS: u32 = 4;
@@ -57,11 +57,10 @@ struct Means {
 
 impl Sample {
     fn take(pid: u32) -> Self {
-        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
         Self {
             own_kib: anonymous_kib(pid),
             others_kib: below(pid).iter().map(|(pid, ..)| (*pid, anonymous_kib(*pid))).collect(),
-            descriptors: count(descriptors),
+            descriptors: count(process::n_descriptors(pid)),
         }
     }
 }
@@ -85,11 +84,10 @@ fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// `RssAnon` of a process, 0 if it is gone.
+/// Anonymous memory of a process, 0 if it is gone.
+#[expect(clippy::cast_precision_loss, reason = "small sizes")]
 fn anonymous_kib(pid: u32) -> f64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0.0)
+    process::status_kib(pid, "RssAnon").unwrap_or(0) as f64
 }
 
 /// Does `n_runs` runs over HTTP and compares what the service uses.

@@ -290,6 +290,13 @@ pub struct Resolved {
     pub links: Vec<(PathBuf, PathBuf)>,
 }
 
+impl Resolved {
+    /// Every link on the way, and the file itself.
+    pub fn into_paths(self) -> impl Iterator<Item = PathBuf> {
+        self.links.into_iter().map(|(link, _)| link).chain([self.found.path])
+    }
+}
+
 /// Follows every link of an absolute path, as realpath(3) does, and opens the result without following one: a link that
 /// appears meanwhile is an error.
 pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
