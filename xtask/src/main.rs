@@ -25,7 +25,7 @@
 //!
 //! cargo xtask clients                    SDKs and agent frameworks use a server over stdio and HTTP; sessions stay idle for six minutes; Inspector and mcpscore check it; a client generated from its `OpenAPI` document uses REST; tokens are counted
 //! cargo xtask schemathesis               five minutes of generated REST requests: no 5xx, every answer as the document says
-//! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
+//! cargo xtask latency                    calls over MCP and HTTP, beside `FastMCP`'s `CodeMode` and bubblewrap in one run
 //! cargo xtask network                    requests and bytes through a run's network, beside a copy loop, tinyproxy and squid
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!

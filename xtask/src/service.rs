@@ -1,9 +1,12 @@
 //! A service under proof, on a port of its own.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::{CannotTry, process};
 
@@ -12,6 +15,9 @@ const LISTENING: &str = "listening on ";
 
 /// How long it may take to end.
 const STOP_MAX: Duration = Duration::from_mins(1);
+
+/// How long an answer may take.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
 
 /// A running `ringfence serve`; ends with this value.
 pub(crate) struct Service {
@@ -75,6 +81,11 @@ impl Service {
         &self.url
     }
 
+    /// Connects to it.
+    pub(crate) fn connect(&self) -> std::io::Result<Connection> {
+        Connection::open(self.url.trim_start_matches("http://"))
+    }
+
     /// Where MCP is spoken.
     pub(crate) fn mcp(&self) -> String {
         format!("{}/mcp", self.url)
@@ -85,5 +96,54 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A connection that is kept open.
+pub(crate) struct Connection {
+    reader: BufReader<TcpStream>,
+    address: String,
+}
+
+impl Connection {
+    /// Opens one to `host:port`.
+    pub(crate) fn open(address: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(Self { reader: BufReader::new(stream), address: address.to_owned() })
+    }
+
+    /// Posts a run and returns the body of the answer.
+    pub(crate) fn run(&mut self, run: &Value) -> std::io::Result<String> {
+        self.post("/api/v1/runs", run)
+    }
+
+    /// Posts a body and returns that of the answer.
+    pub(crate) fn post(&mut self, path: &str, body: &Value) -> std::io::Result<String> {
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        self.reader.get_mut().write_all(request.as_bytes())?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if self.reader.read_line(&mut line)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(|_| std::io::ErrorKind::InvalidData)?;
+            }
+        }
+        let mut body = String::new();
+        (&mut self.reader).take(length).read_to_string(&mut body)?;
+        Ok(body)
     }
 }

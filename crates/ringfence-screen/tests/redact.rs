@@ -107,6 +107,14 @@ fn secrets() -> Vec<(&'static str, String, String, &'static str)> {
     rows.push(plain("langsmith-key", format!("lsv2_pt_{}_{}", drawn(HEX, 32), drawn(HEX, 10))));
     rows.push(plain("crates-io-token", format!("cio{}", alnum(32))));
     rows.push(plain("age-secret-key", format!("AGE-SECRET-KEY-1{}", drawn(UPPER, 58))));
+    rows.push(plain("flyio-token", format!("FlyV1 {},{}", alnum(9), alnum(60))));
+    rows.push(plain("cfxre-key", format!("cfxk_{}", alnum(24))));
+    rows.push(kept(
+        "token",
+        "'secret_key' => '",
+        format!("sk_{}#{}&@*{}$", alnum(9), alnum(8), alnum(6)),
+        "',",
+    ));
     rows.push(kept("url-password", "postgres://app:", "s3cr3t".into(), "@db.internal:5432/prod"));
     rows.push(kept("url-password", "redis://:", alnum(12), "@cache:6379/0"));
     rows.push(kept("url-password", "mongodb+srv://u:", "p@ssw0rd".into(), "@c0.mongodb.net/x?y=z"));
@@ -369,6 +377,7 @@ const HARMLESS: &[&str] = &[
     "key-value pairs, key-by-key",
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4//8/w38GIAXDIBKE0DHxgljNBAAO9TXL0Y4OHwAAAABJRU5ErkJggg==",
     "!function(e,t){\"object\"==typeof exports?module.exports=t():e.a=t()}(this,function(){var n=0x1f;return n>>>3})",
+    "secret_key: 'k3y-Of-2024@vault.example.org:8200'",
     "secretName: my-app-secret-v2",
     "valueFrom: {secretKeyRef: {name: db-credentials, key: password}}",
     "passwd: password updated successfully",

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -32,9 +30,6 @@ const MOMENTARY: f64 = 32.0;
 
 /// Fewer runs tell nothing of memory.
 const RUNS_MIN: u32 = 5000;
-
-/// What a run takes at most before it counts as failed.
-const ANSWER_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Default)]
 struct Sample {
@@ -93,14 +88,13 @@ fn anonymous_kib(pid: u32) -> f64 {
 /// Does `n_runs` runs over HTTP and compares what the service uses.
 pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
     let service = Service::spawn(world.serve())?;
-    let address = service.url().trim_start_matches("http://").to_owned();
     let (next, failed) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     let is_over = AtomicBool::new(false);
     let mut samples = Vec::new();
     let began = Instant::now();
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|_| scope.spawn(|| client(&address, n_runs, &next, &failed)))
+            .map(|_| scope.spawn(|| client(&service, n_runs, &next, &failed)))
             .collect();
         // Ends with the last client, also if one of them panics.
         scope.spawn(|| {
@@ -184,11 +178,11 @@ fn judge(samples: &[Sample], n_runs: u32, took: Duration, failed: &[String]) -> 
 }
 
 /// Runs programs one after another over one connection, until all are done.
-fn client(address: &str, n_runs: u32, next: &AtomicU32, failed: &Mutex<Vec<String>>) {
+fn client(service: &Service, n_runs: u32, next: &AtomicU32, failed: &Mutex<Vec<String>>) {
     let fail = |why: String| {
         failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(why);
     };
-    let mut connection = match Connection::open(address) {
+    let mut connection = match service.connect() {
         Ok(connection) => connection,
         Err(error) => return fail(format!("cannot connect: {error}")),
     };
@@ -197,53 +191,10 @@ fn client(address: &str, n_runs: u32, next: &AtomicU32, failed: &Mutex<Vec<Strin
         if number >= n_runs {
             return;
         }
-        match connection.run(&format!("print({number})")) {
+        match connection.run(&json!({"code": format!("print({number})")})) {
             Ok(answer) if answer.contains(&format!("\"stdout\":\"{number}\\n\"")) => {}
             Ok(answer) => fail(format!("run {number} answered {answer:.500}")),
             Err(error) => return fail(format!("run {number}: {error}")),
         }
-    }
-}
-
-/// A connection that is kept open.
-struct Connection {
-    reader: BufReader<TcpStream>,
-    address: String,
-}
-
-impl Connection {
-    fn open(address: &str) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        Ok(Self { reader: BufReader::new(stream), address: address.to_owned() })
-    }
-
-    /// Runs a program and returns the body of the answer.
-    fn run(&mut self, code: &str) -> std::io::Result<String> {
-        let body = json!({ "code": code }).to_string();
-        let request = format!(
-            "POST /api/v1/runs HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        );
-        self.reader.get_mut().write_all(request.as_bytes())?;
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line)? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
-            }
-            let line = line.trim_end().to_ascii_lowercase();
-            if line.is_empty() {
-                break;
-            }
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().map_err(|_| std::io::ErrorKind::InvalidData)?;
-            }
-        }
-        let mut body = String::new();
-        (&mut self.reader).take(length).read_to_string(&mut body)?;
-        Ok(body)
     }
 }

@@ -270,7 +270,7 @@ fn looks_secret(
     }
     let symbolic = quoted && looks_symbolic(secret);
     // An address of mail, or a place of a secret (`env:NAME@host`).
-    if kind != Kind::Password && !symbolic && secret.iter().take(SAMPLE_BYTES).any(|b| *b == b'@') {
+    if kind != Kind::Password && !symbolic && is_address(secret) {
         return false;
     }
     match kind {
@@ -295,6 +295,14 @@ fn looks_secret(
                 && !is_example(secret)
         }
     }
+}
+
+/// Returns true if a host's name or a port follows an `@`.
+fn is_address(value: &[u8]) -> bool {
+    let mut parts = value[..value.len().min(SAMPLE_BYTES)].split(|b| *b == b'@').skip(1);
+    parts.any(|host| {
+        host.iter().all(|b| Class::Dotted.has(*b) || matches!(b, b':' | b'/' | b'[' | b']'))
+    })
 }
 
 /// Returns true if the telling word stands for itself: `pass` is in `passed`, `key` in `monkey`.

@@ -40,9 +40,11 @@ pub(crate) enum Class {
     Percent = 16,
     /// `A-Za-z0-9_/@-`: a path with tokens and identifiers in it.
     Webhook = 17,
+    /// Those of `Header`, and commas between several tokens.
+    HeaderList = 18,
 }
 
-const N_CLASSES: usize = 18;
+const N_CLASSES: usize = 19;
 
 /// For each byte, the classes it is in.
 static MEMBER: [u32; 256] = {
@@ -91,6 +93,7 @@ static MEMBER: [u32; 256] = {
             alnum || matches!(b, b'.' | b'/' | b'$'),
             alnum || b == b'%',
             word || matches!(b, b'-' | b'/' | b'@'),
+            word || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'=' | b','),
         ];
         let mut class = 0;
         while class < N_CLASSES {

@@ -4,7 +4,8 @@
 //! A length is the fewest characters behind the prefix: providers lengthen their tokens over time.
 
 use super::chars::Class::{
-    Alnum, Base64, Crypt, Dotted, Header, Hex, Lower, Path, Percent, Token, Upper, Webhook, Word,
+    Alnum, Base64, Crypt, Dotted, Header, HeaderList, Hex, Lower, Path, Percent, Token, Upper,
+    Webhook, Word,
 };
 use super::rules::{ANY, Before, SecretRule, exactly, parts, run};
 
@@ -50,7 +51,7 @@ pub(crate) static PROVIDERS: &[SecretRule] = &[
     run("cloudflare-key", &["v1.0-"], Token, 160),
     exactly("cloudflare-key", &["cfut_", "cfat_", "cfk_"], Alnum, 48),
     run("exoscale-key", &["EXO"], Alnum, 24).mixed(),
-    run("flyio-token", &["FlyV1 "], Header, 60),
+    run("flyio-token", &["FlyV1 "], HeaderList, 60),
     run("flyio-token", &["fo1_"], Token, 43),
     run("flyio-token", &["fm1a_", "fm1r_", "fm2_"], Base64, 100),
     run("heroku-key", &["HRKU-"], Token, 36),
@@ -372,6 +373,7 @@ pub(crate) static PROVIDERS: &[SecretRule] = &[
     run("persona-key", &["persona_production_", "persona_sandbox_"], Token, 20),
     run("pinterest-token", &["pina_"], Token, 30),
     run("ebay-key", &["PRD-"], Token, 36).digits(),
+    run("cfxre-key", &["cfxk_"], Token, 20).bits(0.0),
     exactly("checkly-key", &["cu_"], Hex, 32),
     run("ecostruxure-key", &["AK1"], Path, 50).mixed(),
     run("close-key", &["api_"], Dotted, 45).mixed(),
