@@ -18,6 +18,9 @@ const STACK_BYTES: usize = 512 << 10;
 /// Programs kept to mutate further.
 pub(super) const POOL_MAX: usize = 2000;
 
+/// Fewest sources, however slow the machine is: so many are read after the time is over.
+const SOURCES_MIN: u64 = 200;
+
 /// Failures saved before giving up.
 const FAILURES_MAX: usize = 20;
 
@@ -60,7 +63,9 @@ fn attempt(mut mutator: Mutator, deadline: Instant, each_max: Duration, last: &P
     // A panic is reported with its source; its own message would only be noise.
     std::panic::set_hook(Box::new(|_| {}));
     let mut found = Found::default();
-    while Instant::now() < deadline && found.failures.len() < FAILURES_MAX {
+    while (Instant::now() < deadline || found.n_sources < SOURCES_MIN)
+        && found.failures.len() < FAILURES_MAX
+    {
         let source = mutator.source();
         let _ = std::fs::write(last, &source);
         let started = Instant::now();
