@@ -61,17 +61,17 @@ impl Io {
 }
 
 /// A child that creates its namespaces while the parent parses and surveys, or the reason there is none.
-pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
+pub struct Prefork(Result<Option<Box<PreforkedChild>>, Fault>);
 
 impl Prefork {
     /// Forks a child for a command. The calling process must have one thread.
     pub fn for_command() -> Self {
-        Self(PreforkedChild::start(RunIdentity::Command).map(Some))
+        Self(PreforkedChild::start(RunIdentity::Command).map(|child| Some(Box::new(child))))
     }
 
     /// Forks a child for Python code. The calling process must have one thread.
     pub fn for_code() -> Self {
-        Self(PreforkedChild::start(RunIdentity::Code).map(Some))
+        Self(PreforkedChild::start(RunIdentity::Code).map(|child| Some(Box::new(child))))
     }
 
     /// No child yet: one is forked once the plan is made.
@@ -82,7 +82,7 @@ impl Prefork {
     /// Returns the child, or `None` if the host has no namespaces; the run detects that again.
     pub(crate) fn into_child(self) -> Result<Option<PreforkedChild>, Problem> {
         match self.0 {
-            Ok(child) => Ok(child),
+            Ok(child) => Ok(child.map(|child| *child)),
             Err(Fault::NoNamespaces(_)) => Ok(None),
             Err(fault) => Err(problem_of(fault)),
         }
@@ -203,7 +203,7 @@ impl<'a> CommandRunner<'a> {
                 }
                 let mut facts = self.survey()?;
                 let mut child = match prefork.0 {
-                    Ok(child) => child,
+                    Ok(child) => child.map(|child| *child),
                     // Forking the child is also the namespace probe.
                     Err(Fault::NoNamespaces(error)) => {
                         facts.user_namespaces = UserNamespaces::Refused(error.to_string());
@@ -269,7 +269,7 @@ impl<'a> CommandRunner<'a> {
         };
         match child.map(|child| child.run(&task)) {
             // A plan that cannot be sent to the preforked child runs in a new child, which inherits it.
-            None | Some(Err(Fault::NotSendable)) => ringfence_jail::run(&task),
+            None | Some(Err(Fault::NeedsNewChild)) => ringfence_jail::run(&task),
             Some(done) => done,
         }
     }
@@ -366,7 +366,7 @@ fn problem_of(fault: Fault) -> Problem {
     match fault {
         Fault::Problem(problem) => problem,
         Fault::NoNamespaces(error) | Fault::NoCapture(error) => cannot().cause(error),
-        Fault::NotSendable => cannot(),
+        Fault::NeedsNewChild => cannot(),
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) struct Leaf {
     fds: Vec<OwnedFd>,
     /// True if the child is in it, on v1.
     is_joined: bool,
+    limits: Option<CgroupPlan>,
     oom: Option<OwnedFd>,
 }
 
@@ -212,8 +213,14 @@ impl Leaf {
             }
         };
         let name = leaf_name();
-        let mut leaf =
-            Self { version, dirs: Vec::new(), fds: Vec::new(), is_joined: false, oom: None };
+        let mut leaf = Self {
+            version,
+            dirs: Vec::new(),
+            fds: Vec::new(),
+            is_joined: false,
+            limits: None,
+            oom: None,
+        };
         for dir in parents {
             leaf.make(&dir.join(&name)).inspect_err(|_| forget_parent())?;
         }
@@ -229,6 +236,9 @@ impl Leaf {
 
     /// Sets the limits: before the program may start.
     pub(crate) fn limit(&mut self, plan: &CgroupPlan) -> Result<(), CallError> {
+        if self.limits == Some(*plan) {
+            return Ok(());
+        }
         let memory = &self.fds[0];
         match self.version {
             Version::V2 => {
@@ -255,6 +265,7 @@ impl Leaf {
                 }
             }
         }
+        self.limits = Some(*plan);
         Ok(())
     }
 

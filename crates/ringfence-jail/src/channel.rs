@@ -29,6 +29,8 @@ pub(crate) enum Message {
     Terminal(OwnedFd),
     /// Child to supervisor: the listeners of its network, in the plan's order; `None` where the kernel has no IPv6.
     Network(Vec<Option<OwnedFd>>),
+    /// Child to supervisor: it has done the steps that come before its orders.
+    Ready,
     /// Child to supervisor: a step failed.
     Failed(Failure),
     /// Init to supervisor: the program ended.
@@ -65,13 +67,22 @@ pub(crate) enum SetupPart {
     Seccomp,
     /// Executing the program.
     Execute,
+    /// Keeping what was mounted before the plan: a child with a new view of the host can run it.
+    SystemView,
     /// Any other step.
     Other,
 }
 
 impl SetupPart {
-    const ALL: [Self; 6] =
-        [Self::Namespaces, Self::Network, Self::Proc, Self::Seccomp, Self::Execute, Self::Other];
+    const ALL: [Self; 7] = [
+        Self::Namespaces,
+        Self::Network,
+        Self::Proc,
+        Self::Seccomp,
+        Self::Execute,
+        Self::SystemView,
+        Self::Other,
+    ];
 
     /// The part that a step belongs to.
     pub(crate) fn of(step: &Step) -> Self {
@@ -122,6 +133,7 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
             let present: Vec<u8> = listeners.iter().map(|fd| u8::from(fd.is_some())).collect();
             (tagged(b'N', &present), listeners.iter().flatten().map(AsFd::as_fd).collect())
         }
+        Message::Ready => (b"Y".to_vec(), Vec::new()),
         Message::Go => (b"G".to_vec(), Vec::new()),
         Message::Supplies(fds) => (b"P".to_vec(), fds.iter().map(AsFd::as_fd).collect()),
         Message::Leave(fds) => (b"C".to_vec(), fds.iter().map(AsFd::as_fd).collect()),
@@ -164,6 +176,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'T' => one().map(Message::Terminal),
         b'O' => orders(rest, fds),
         b'N' => network(rest, fds),
+        b'Y' => Some(Message::Ready),
         b'G' => Some(Message::Go),
         b'P' => Some(Message::Supplies(fds)),
         b'C' => Some(Message::Leave(fds)),

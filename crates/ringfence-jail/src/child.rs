@@ -34,19 +34,27 @@ pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
 }
 
 /// The same in a child forked before its plan: does the steps that every run begins with, then waits for the rest.
-pub(crate) fn walk_early(handover: Handover, identity: Identity) -> ! {
+pub(crate) fn walk_early(handover: Handover, identity: Identity, done: &[Step]) -> ! {
     in_child(handover, |child| {
         child.orders.identity = identity;
-        let opening = Orders::opening();
-        if !child.follow(&opening) {
+        if child.follow(done) {
+            child.follow_orders(done.len(), || Ok(()));
+        }
+    })
+}
+
+/// The same in a child that may wait for long: says when it is ready, and fails if a mount has gone meanwhile. The kernel
+/// takes a mask away when the host replaces the file under it.
+pub(crate) fn walk_ready(handover: Handover, identity: Identity, done: &[Step]) -> ! {
+    in_child(handover, |child| {
+        child.orders.identity = identity;
+        if !child.follow(done) {
             return;
         }
-        match child.receive_orders() {
-            Ok(orders) => child.orders = orders,
-            Err(error) => return child.fail(&Step::TakeSupplies, error),
+        let Ok(mounts) = child.root().and_then(NewRoot::mount_events) else { return };
+        if channel::send(&child.handover.control, &Message::Ready).is_ok() {
+            child.follow_orders(done.len(), move || mounts.check_unchanged());
         }
-        let rest = child.orders.setup.split_off(opening.len().min(child.orders.setup.len()));
-        child.follow(&rest);
     })
 }
 
@@ -60,6 +68,8 @@ fn in_child(handover: Handover, work: impl FnOnce(&mut Child)) -> ! {
             cgroup_tasks: Vec::new(),
             prepared: VecDeque::new(),
         };
+        // The program inherits the actions, also those that this program's caller ignores.
+        ringfence_sys::reset_actions();
         work(&mut child);
     }));
     drop(outcome);
@@ -88,6 +98,23 @@ impl Child {
         true
     }
 
+    /// Waits for the plan and executes it behind the steps that are done, if they are still worth what they were.
+    fn follow_orders(&mut self, n_done: usize, check: impl FnOnce() -> Result<(), CallError>) {
+        match self.receive_orders() {
+            Ok(orders) => self.orders = orders,
+            Err(error) => return self.fail(&Step::TakeSupplies, error),
+        }
+        if let Err(error) = check() {
+            let (part, step) = (SetupPart::SystemView, "system view".to_owned());
+            return self.send_failure(Failure { part, step, error });
+        }
+        if let Some(root) = &mut self.root {
+            root.forget_paths();
+        }
+        let rest = self.orders.setup.split_off(n_done.min(self.orders.setup.len()));
+        self.follow(&rest);
+    }
+
     fn receive_orders(&mut self) -> Result<Orders, CallError> {
         match channel::receive(&self.handover.control)? {
             Some(Message::Orders { orders, stdio, channel }) => {
@@ -105,9 +132,12 @@ impl Child {
             Step::Mount(mount) => format!("mount `{}`", mount.at().display()),
             other => format!("{other:?}"),
         };
+        self.send_failure(Failure { part, step, error });
+    }
+
+    fn send_failure(&self, failure: Failure) {
         // If the send fails, the supervisor sees the socket close and the child exit.
-        let _ =
-            channel::send(&self.handover.report, &Message::Failed(Failure { part, step, error }));
+        let _ = channel::send(&self.handover.report, &Message::Failed(failure));
     }
 
     fn obey(&mut self, step: &Step) -> Result<(), CallError> {
@@ -160,6 +190,7 @@ impl Child {
             }
             Step::SetRlimits { limits } => limits.iter().try_for_each(set_rlimit),
             Step::BecomeUser { uid, gid } => become_user(*uid, *gid),
+            Step::DropBoundingSet => drop_bounding_set(),
             Step::DropCapabilities => drop_capabilities(),
             Step::NoNewPrivileges => {
                 rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")
@@ -369,7 +400,7 @@ impl Child {
             &path,
         )?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        ringfence_sys::reset_all()?;
+        ringfence_sys::unblock_all()?;
         Err(ringfence_sys::execute(&program))
     }
 }
@@ -411,18 +442,22 @@ fn become_user(uid: u32, gid: u32) -> Result<(), CallError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).named(|| "setresuid")
 }
 
-fn drop_capabilities() -> Result<(), CallError> {
-    rustix::thread::clear_ambient_capability_set().named(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)")?;
+fn drop_bounding_set() -> Result<(), CallError> {
     for bit in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1u64 << bit) else { continue };
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
             // The first number past the kernel's last capability; and without the right to drop any, there is
-            // nothing to drop from: no_new_privs and the empty sets below hold.
+            // nothing to drop from: no_new_privs and the empty sets hold.
             Err(Errno::INVAL | Errno::PERM) => break,
             Err(errno) => return Err(CallError::new("prctl(PR_CAPBSET_DROP)", errno)),
         }
     }
+    Ok(())
+}
+
+fn drop_capabilities() -> Result<(), CallError> {
+    rustix::thread::clear_ambient_capability_set().named(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)")?;
     empty_capabilities()
 }
 

@@ -32,7 +32,8 @@ impl FakeProcess {
         let program = Program::new(&argv, variables.iter().map(|(k, v)| (k, v)), &path).unwrap();
         let pid = ringfence_sys::vfork(|| {
             let _ = rustix::process::setsid();
-            let _ = ringfence_sys::reset_all();
+            ringfence_sys::reset_actions();
+            let _ = ringfence_sys::unblock_all();
             ringfence_sys::execute(&program);
         })
         .unwrap();

@@ -21,11 +21,33 @@ pub(crate) fn write_maps(pid: i32, identity: &Identity) -> Result<(), CallError>
     write(pid, "gid_map", &format!("{guest_gid} {host_gid} 1"))
 }
 
-/// Detached mounts with translated owners, one for each idmapped bind of the plan, in its order.
-pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<OwnedFd>, CallError> {
-    let Some((disk_uid, disk_gid)) = plan.identity.disk_owner else {
-        return Ok(Vec::new());
-    };
+/// A user namespace whose maps exchange the owner of the disk's files for the user of a run, and leave every other id as
+/// it is.
+pub(crate) struct Translation {
+    identity: Identity,
+    namespace: OwnedFd,
+}
+
+impl Translation {
+    /// `None` for an identity that needs none.
+    pub(crate) fn of(identity: &Identity) -> Result<Option<Self>, CallError> {
+        let Some((disk_uid, disk_gid)) = identity.disk_owner else { return Ok(None) };
+        let holder = Holder::new(Namespaces::USER)?;
+        write(holder.pid, "uid_map", &exchange(disk_uid, identity.host_uid))?;
+        write(holder.pid, "gid_map", &exchange(disk_gid, identity.host_gid))?;
+        let path = format!("/proc/{}/ns/user", holder.pid);
+        let namespace = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .named(|| format!("open({path:?})"))?;
+        Ok(Some(Self { identity: *identity, namespace }))
+    }
+}
+
+/// Detached mounts with translated owners, one for each idmapped bind of the plan, in its order. `ready` is a translation
+/// made before.
+pub(crate) fn prepare_mounts(
+    plan: &Plan,
+    ready: Option<Translation>,
+) -> Result<Vec<OwnedFd>, CallError> {
     let binds = plan.mounts().filter_map(|mount| match mount {
         Mount::Bind { source: BindSource::Host { path, id, idmapped: true }, .. } => {
             Some((path, *id))
@@ -33,15 +55,12 @@ pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<OwnedFd>, CallError> {
         _ => None,
     });
     let mut prepared = Vec::new();
-    let mut namespace = None;
+    let mut translation = ready.filter(|ready| ready.identity == plan.identity);
     for (path, id) in binds {
-        if namespace.is_none() {
-            namespace = Some(translation(
-                (disk_uid, plan.identity.host_uid),
-                (disk_gid, plan.identity.host_gid),
-            )?);
+        if translation.is_none() {
+            translation = Translation::of(&plan.identity)?;
         }
-        let Some(namespace) = &namespace else { continue };
+        let Some(Translation { namespace, .. }) = &translation else { break };
         let mount = clone_tree(&open_exact(path, id)?.0, path)?;
         ringfence_sys::idmap(&mount, namespace, true).map_err(|e| {
             CallError::new(format!("mount_setattr({path:?}, MOUNT_ATTR_IDMAP)"), e.errno)
@@ -59,16 +78,6 @@ pub(crate) fn clone_tree(fd: impl AsFd, path: &Path) -> Result<OwnedFd, CallErro
         | OpenTreeFlags::AT_RECURSIVE;
     rustix::mount::open_tree(fd, "", flags)
         .named(|| format!("open_tree({path:?}, OPEN_TREE_CLONE|AT_RECURSIVE)"))
-}
-
-/// A user namespace whose maps exchange `disk` for `host` and leave every other id as it is.
-fn translation(uid: (u32, u32), gid: (u32, u32)) -> Result<OwnedFd, CallError> {
-    let holder = Holder::new(Namespaces::USER)?;
-    write(holder.pid, "uid_map", &exchange(uid.0, uid.1))?;
-    write(holder.pid, "gid_map", &exchange(gid.0, gid.1))?;
-    let path = format!("/proc/{}/ns/user", holder.pid);
-    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .named(|| format!("open({path:?})"))
 }
 
 /// Map lines that send `disk` to `host` and every other id below 2^32-1, except `host` itself, to itself.

@@ -11,7 +11,7 @@ use ringfence_sys::{CallError, Named};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::open::file_id;
+use crate::open::id_of;
 
 /// Restricts this thread permanently.
 pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
@@ -44,7 +44,7 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
             other => other.named(|| format!("open({:?}) for landlock", rule.path))?,
         };
         let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
-        if rule.id.is_some_and(|id| file_id(&fd).is_ok_and(|found| found != id)) {
+        if rule.id.is_some_and(|id| id_of(&stat) != id) {
             return Err(CallError::new(
                 format!("open({:?}): another file than was surveyed", rule.path),
                 Errno::STALE,

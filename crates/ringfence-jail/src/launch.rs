@@ -1,10 +1,12 @@
 //! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use ringfence_plan::{Identity, Orders, Plan};
+use ringfence_plan::{CgroupPlan, Identity, Orders, Plan, Step};
 use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
@@ -13,7 +15,7 @@ use crate::channel::{self, Failure, Message, SetupPart};
 use crate::child;
 use crate::gitwatch::GitWatch;
 use crate::handover::Handover;
-use crate::identity;
+use crate::identity::{self, Translation};
 use crate::janitor::{Cleanup, Scratch};
 use crate::registry::{Registry, RunKey};
 use crate::stdio::{self, StdioMode, StdioPumps};
@@ -26,8 +28,8 @@ pub enum Fault {
     NoNamespaces(CallError),
     /// The host refused to capture connections; a plan without that may do.
     NoCapture(CallError),
-    /// The plan cannot be sent to a child forked earlier; nothing ran.
-    NotSendable,
+    /// The plan cannot be sent to a child forked earlier, or that child cannot run it; nothing ran.
+    NeedsNewChild,
     /// Anything else.
     Problem(Problem),
 }
@@ -58,39 +60,66 @@ pub struct PreforkedChild {
     /// On v2, the leaf it was forked into; dropped after the child, because only an empty cgroup can be removed.
     leaf: Option<Box<Leaf>>,
     identity: Identity,
+    /// The steps that it does before it has a plan.
+    done: Vec<Step>,
+    /// What else was made before its plan.
+    ready: Option<Box<ReadyParts>>,
     before: Option<Signals>,
 }
+
+/// Parts of a run that are made before its plan, as the last plan needed them.
+struct ReadyParts {
+    /// The limits that its cgroup has.
+    limits: Option<CgroupPlan>,
+    /// For owners of the disk's files.
+    translation: Option<Translation>,
+}
+
+/// Time that a child has to do the steps before its plan.
+const READY_MAX: Duration = Duration::from_secs(10);
 
 impl PreforkedChild {
     /// Starts a child. On v2 it is forked into its cgroup: to move it later takes milliseconds. The calling process must
     /// have one thread.
     pub fn start(who: RunIdentity) -> Result<Self, Fault> {
         let ids = crate::survey::caller_ids();
-        Self::start_as(match who {
+        let identity = match who {
             RunIdentity::Command => Identity::of_caller(ids),
             RunIdentity::Code => Identity::of_code(ids),
-        })
+        };
+        Self::start_with(identity, Orders::opening(), child::walk_early)
     }
 
-    fn start_as(identity: Identity) -> Result<Self, Fault> {
+    fn start_with(
+        identity: Identity,
+        done: Vec<Step>,
+        walk: fn(Handover, Identity, &[Step]) -> !,
+    ) -> Result<Self, Fault> {
         let leaf = leaf_before_fork()?;
         let (signals, before) = block_signals()?;
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
         let target = leaf.as_ref().and_then(Leaf::clone_target);
         let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
-            child::walk_early(handover, identity)
+            walk(handover, identity, &done)
         })
         .map_err(Fault::NoNamespaces)?;
         born.take_identity(&identity)?;
-        Ok(Self { born, leaf: leaf.map(Box::new), identity, before: Some(before) })
+        let leaf = leaf.map(Box::new);
+        let before = Some(before);
+        Ok(Self { born, leaf, identity, done, ready: None, before })
     }
 
-    /// Starts a child for a command that the process `planner` will plan, with everything that can be done before: it is
-    /// in its cgroup on v1 too.
-    pub(crate) fn start_ready(planner: Pid) -> Result<Self, Fault> {
-        let ids = crate::survey::caller_ids_of(planner);
-        let mut child = Self::start_as(Identity::of_caller(ids))?;
+    /// Starts a child for a command like one that the process `planner` planned before, with everything that can be done
+    /// without the workspace: it sees the system's files, and is in its cgroup, within its limits, on v1 too. Returns when
+    /// the child is ready.
+    pub(crate) fn start_ready(planner: Pid, last: &Plan) -> Result<Self, Fault> {
+        let identity = Identity::of_caller(crate::survey::caller_ids_of(planner));
+        let done = Orders::system_view(last);
+        if done.is_empty() || !Orders::can_follow(last, done) {
+            return Err(Fault::NeedsNewChild);
+        }
+        let mut child = Self::start_with(identity, done.to_vec(), child::walk_ready)?;
         if child.leaf.is_none()
             && let Ok(parent) = cgroup::find_parent()
         {
@@ -100,17 +129,41 @@ impl PreforkedChild {
             });
             child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
         }
+        let mut ready = ReadyParts { limits: None, translation: None };
+        if let (Some(leaf), Some(limits)) = (&mut child.leaf, &last.cgroup) {
+            leaf.limit(limits).map_err(cannot("cannot make a cgroup"))?;
+            ready.limits = Some(*limits);
+        }
+        ready.translation = Translation::of(&identity).map_err(cannot_translate)?;
+        child.ready = Some(Box::new(ready));
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        child.wait_until_ready()?;
         Ok(child)
     }
 
+    fn wait_until_ready(&self) -> Result<(), Fault> {
+        let control = self.born.control()?;
+        let by = Instant::now() + READY_MAX;
+        let is_heard = ringfence_sys::ready_by(control, PollFlags::IN, by);
+        match is_heard
+            .and_then(|is_heard| if is_heard { channel::receive(control) } else { Ok(None) })
+        {
+            Ok(Some(Message::Ready)) => Ok(()),
+            _ => Err(Fault::NeedsNewChild),
+        }
+    }
+
     /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as
-    /// [`Fault::NotSendable`]: a child forked with it can run it.
+    /// [`Fault::NeedsNewChild`]: a child forked with it can run it.
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
         let leaf = self.leaf.take().map(|leaf| *leaf);
-        let result = match self.hand_over(task) {
-            Ok(plumbing) => go_on(self.born, task, plumbing, leaf),
+        let ready = self.ready.take();
+        let result = match self.hand_over(task, ready.as_deref()) {
+            Ok(plumbing) => {
+                let translation = ready.and_then(|ready| ready.translation);
+                go_on(self.born, task, plumbing, leaf, translation)
+            }
             Err(fault) => {
                 // A leaf cannot be removed while the child is in it.
                 drop(self.born);
@@ -122,13 +175,16 @@ impl PreforkedChild {
         result
     }
 
-    fn hand_over(&self, task: &Task<'_>) -> Result<StdioPumps, Fault> {
-        let fits =
-            Orders::can_follow_opening(task.plan) && self.identity.same_ids(&task.plan.identity);
-        let orders = crate::plan_transfer::write(&Orders::of(task.plan))
+    fn hand_over(&self, task: &Task<'_>, ready: Option<&ReadyParts>) -> Result<StdioPumps, Fault> {
+        let plan = task.plan;
+        let limits = ready.and_then(|ready| ready.limits);
+        let fits = Orders::can_follow(plan, &self.done)
+            && self.identity.same_ids(&plan.identity)
+            && (limits.is_none() || limits == plan.cgroup);
+        let orders = crate::plan_transfer::write(&Orders::of(plan))
             .map_err(cannot("cannot write the plan down"))?
             .filter(|_| fits)
-            .ok_or(Fault::NotSendable)?;
+            .ok_or(Fault::NeedsNewChild)?;
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
         let channel = own_channel(task)?;
         channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel })
@@ -224,7 +280,7 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     if namespaces {
         born.take_identity(&plan.identity)?;
     }
-    go_on(born, task, plumbing, leaf)
+    go_on(born, task, plumbing, leaf, None)
 }
 
 fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {
@@ -263,6 +319,7 @@ fn go_on(
     task: &Task<'_>,
     plumbing: StdioPumps,
     leaf: Option<Leaf>,
+    translation: Option<Translation>,
 ) -> Result<Finished, Fault> {
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
@@ -290,7 +347,7 @@ fn go_on(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
-    let mounts = identity::prepare_mounts(plan).map_err(cannot_translate)?;
+    let mounts = identity::prepare_mounts(plan, translation).map_err(cannot_translate)?;
     // A child that failed meanwhile has closed its end; the supervisor receives the reason.
     let _ = channel::send(&control, &Message::Supplies(mounts));
     leaf = limited_leaf(task, leaf)?;
@@ -321,6 +378,7 @@ fn go_on(
         NotStarted::Step(failure) if failure.part == SetupPart::Network => {
             Fault::NoCapture(failure.error)
         }
+        NotStarted::Step(failure) if failure.part == SetupPart::SystemView => Fault::NeedsNewChild,
         error => Fault::Problem(supervise::explain_not_started(error, plan)),
     })
 }

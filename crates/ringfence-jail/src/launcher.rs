@@ -6,6 +6,7 @@
 //! ([`Launcher::execute`]): a `ringfence` binary, or itself, if its `main` begins with [`become_launcher_if_asked`].
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{IoSlice, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -13,14 +14,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::Plan;
+use ringfence_plan::{Orders, Plan};
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{Pid, Signal};
+use rustix::process::{DumpableBehavior, Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{Fault, Permit, PreforkedChild, Task};
@@ -36,7 +37,10 @@ const FDS_MAX: usize = 7;
 const HAS_CHANNEL: u8 = 1;
 const HAS_CREDENTIALS: u8 = 2;
 
-/// Maximum size of a request's body: the run's name and the state directory.
+/// Bytes of a [`ViewId`].
+const VIEW_BYTES: usize = 8;
+
+/// Maximum size of a request's body: the run's name, its view of the host and the state directory.
 const BODY_BYTES_MAX: usize = 8192;
 
 /// Maximum size of a supervisor's report. Real ones are far smaller: denials are bounded, and output is not part of it.
@@ -214,6 +218,7 @@ impl Launcher {
         let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
         let packet = Packet {
             name: request.name,
+            view: ViewId::of(request.plan),
             state: request.state,
             plan: plan.as_fd(),
             line: theirs.as_fd(),
@@ -274,9 +279,24 @@ impl Launched {
     }
 }
 
+/// Tells apart what commands see of the host, and their limits: a supervisor that was made ready for one of the same id
+/// fits most likely. It compares the plans itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ViewId([u8; VIEW_BYTES]);
+
+impl ViewId {
+    fn of(plan: &Plan) -> Self {
+        let seen = (Orders::system_view(plan), &plan.cgroup);
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&postcard::to_allocvec(&seen).unwrap_or_default());
+        Self(hasher.finish().to_ne_bytes())
+    }
+}
+
 /// A request as it is sent.
 struct Packet<'a> {
     name: &'a str,
+    view: ViewId,
     state: &'a Path,
     plan: BorrowedFd<'a>,
     line: BorrowedFd<'a>,
@@ -294,9 +314,12 @@ impl Packet<'_> {
         let channel = if self.channel.is_some() { HAS_CHANNEL } else { 0 };
         let credentials = if self.credentials.is_some() { HAS_CREDENTIALS } else { 0 };
         let present = [0, channel | credentials];
-        let state = self.state.as_os_str().as_bytes();
-        let parts =
-            [IoSlice::new(self.name.as_bytes()), IoSlice::new(&present), IoSlice::new(state)];
+        let parts = [
+            IoSlice::new(self.name.as_bytes()),
+            IoSlice::new(&present),
+            IoSlice::new(&self.view.0),
+            IoSlice::new(self.state.as_os_str().as_bytes()),
+        ];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         ringfence_sys::send_packet(socket, &parts, &fds, &mut space)
     }
@@ -363,6 +386,7 @@ fn has_request(socket: &OwnedFd, ready: &ReadySupervisors) -> bool {
 /// A launch request as received.
 pub(crate) struct Received {
     name: String,
+    view: ViewId,
     state: PathBuf,
     plan: OwnedFd,
     line: OwnedFd,
@@ -382,11 +406,13 @@ impl Received {
         let Some(at) = body.iter().position(|b| *b == 0) else { return Ok(None) };
         let mut fds = fds.into_iter();
         let incomplete = || CallError::new("recvmsg", Errno::PROTO);
-        let present = *body.get(at + 1).ok_or_else(incomplete)?;
+        let (present, rest) = body[at + 1..].split_first().ok_or_else(incomplete)?;
+        let (view, state) = rest.split_first_chunk().ok_or_else(incomplete)?;
         let mut one = || fds.next().ok_or_else(incomplete);
         Ok(Some(Self {
             name: String::from_utf8_lossy(&body[..at]).into_owned(),
-            state: OsStr::from_bytes(&body[at + 2..]).into(),
+            view: ViewId(*view),
+            state: OsStr::from_bytes(state).into(),
             plan: one()?,
             line: one()?,
             stdio: [one()?, one()?, one()?],
@@ -400,11 +426,17 @@ impl Received {
         self.channel.is_none()
     }
 
+    /// What it sees of the host, and the plan that says so.
+    pub(crate) fn view(&self) -> (ViewId, BorrowedFd<'_>) {
+        (self.view, self.plan.as_fd())
+    }
+
     /// Sends it on to a supervisor that is ready.
     pub(crate) fn send_to(&self, socket: &OwnedFd) -> Result<(), CallError> {
         let [stdin, stdout, stderr] = &self.stdio;
         let packet = Packet {
             name: &self.name,
+            view: self.view,
             state: &self.state,
             plan: self.plan.as_fd(),
             line: self.line.as_fd(),
@@ -425,11 +457,12 @@ impl Received {
             RunReport::Finished(finished) => finished.root.take(),
             _ => None,
         };
-        // A command's own files are of no use to its caller.
-        let root = root.filter(|_| self.channel.is_some());
+        // A command's own files are of no use to its caller. They go with this value, after the report: to free them
+        // takes the kernel as long as a short run.
+        let sent = root.as_ref().filter(|_| self.channel.is_some());
         let Ok(bytes) = postcard::to_allocvec(&report) else { return };
         let Some((first, mut left)) = bytes.split_at_checked(1) else { return };
-        let fds: Vec<BorrowedFd<'_>> = root.iter().map(AsFd::as_fd).collect();
+        let fds: Vec<BorrowedFd<'_>> = sent.iter().map(|root| root.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         if ringfence_sys::send_packet(&self.line, &[IoSlice::new(first)], &fds, &mut space).is_err()
         {
@@ -441,6 +474,8 @@ impl Received {
                 Err(_) => return,
             }
         }
+        // Before the root: the caller reads until the line is closed.
+        let _ = rustix::net::shutdown(&self.line, rustix::net::Shutdown::Both);
     }
 
     fn supervise(&self, child: Option<PreforkedChild>) -> Result<RunReport, Problem> {
@@ -464,8 +499,14 @@ impl Received {
             permit: Permit::GIVEN,
         };
         let ran = match child.map(|child| child.run(&task)) {
-            // Its plan begins otherwise, or cannot be sent: a child forked with it can run it.
-            None | Some(Err(Fault::NotSendable)) => crate::launch::run(&task),
+            None => crate::launch::run(&task),
+            // Its plan begins otherwise, or the host changed meanwhile: a child forked with it can run it.
+            Some(Err(Fault::NeedsNewChild)) => {
+                // As it was when this process was forked: an ordinary user cannot write the id maps of a child that is
+                // not dumpable.
+                let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
+                crate::launch::run(&task)
+            }
             Some(ran) => ran,
         };
         Ok(match ran {
@@ -478,7 +519,7 @@ impl Received {
                 RunReport::NoCapture { call: error.call.clone(), errno: error.errno.raw_os_error() }
             }
             Err(Fault::Problem(problem)) => RunReport::Problem(Box::new(problem)),
-            Err(Fault::NotSendable) => RunReport::Problem(Box::new(Problem::internal(
+            Err(Fault::NeedsNewChild) => RunReport::Problem(Box::new(Problem::internal(
                 Code::Launch,
                 "cannot launch the run",
             ))),

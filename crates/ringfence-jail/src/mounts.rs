@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ringfence_plan::{Access, BindSource, MaskKind, Mount};
 use ringfence_sys::untrusted::open_beneath;
 use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -48,6 +49,38 @@ pub(crate) struct NewRoot {
     last_root: Option<(PathBuf, OwnedFd)>,
 }
 
+/// Changes of the mounts of a namespace since this was opened.
+pub(crate) struct MountEvents(OwnedFd);
+
+impl MountEvents {
+    fn open(root: impl AsFd, path: &str) -> Result<Self, CallError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(root, path, flags, Mode::empty());
+        opened.named(|| format!("open({path:?})")).map(Self)
+    }
+
+    /// Those of the host, or of whatever namespace the caller is in.
+    pub(crate) fn of_caller() -> Result<Self, CallError> {
+        Self::open(CWD, "/proc/self/mountinfo")
+    }
+
+    /// Returns true if a mount came or went since the last call: see `proc_pid_mountinfo(5)`.
+    pub(crate) fn have_come(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // If that cannot be told, they may have.
+        !matches!(rustix::event::poll(&mut fds, Some(&at_once)), Ok(0))
+    }
+
+    /// Fails if a mount came or went.
+    pub(crate) fn check_unchanged(&self) -> Result<(), CallError> {
+        if self.have_come() {
+            return Err(CallError::new("poll(mountinfo)", Errno::STALE));
+        }
+        Ok(())
+    }
+}
+
 /// A directory to mount in.
 struct Parent {
     path: PathBuf,
@@ -88,6 +121,16 @@ impl NewRoot {
             last_parent: None,
             last_root: None,
         })
+    }
+
+    /// Changes of the mounts of this process from now on.
+    pub(crate) fn mount_events(&self) -> Result<MountEvents, CallError> {
+        MountEvents::open(self.old()?, "proc/self/mountinfo")
+    }
+
+    /// Forgets directories that were opened some time ago.
+    pub(crate) fn forget_paths(&mut self) {
+        (self.last_parent, self.last_root) = (None, None);
     }
 
     /// Sets its size limits; 0 means no limit.

@@ -1,6 +1,6 @@
 //! Opening paths so that the descriptor is the proof: no link followed, the file that was surveyed or nothing.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_plan::FileId;
@@ -29,13 +29,14 @@ pub(crate) fn exact(
     Err(CallError::new(format!("open({path:?}): another file than was surveyed"), Errno::STALE))
 }
 
-/// The identity of a descriptor's file.
-pub(crate) fn file_id(fd: impl AsFd) -> Result<FileId, CallError> {
-    rustix::fs::fstat(fd).named(|| "fstat").map(|stat| id_of(&stat))
-}
-
 pub(crate) fn id_of(stat: &Stat) -> FileId {
     FileId { dev: stat.st_dev, ino: stat.st_ino }
+}
+
+/// The identity of a descriptor's file.
+#[cfg(test)]
+pub(crate) fn file_id(fd: impl std::os::fd::AsFd) -> Result<FileId, CallError> {
+    rustix::fs::fstat(fd).named(|| "fstat").map(|stat| id_of(&stat))
 }
 
 #[cfg(test)]

@@ -1,16 +1,18 @@
-//! Supervisors that wait for a command with their child's namespaces, root and cgroup made. Each serves one run. The
-//! launcher keeps a few, so that a command over MCP or HTTP starts in a fence that is half built.
+//! Supervisors that wait for a command with their child's namespaces, view of the host's system files and cgroup made, as
+//! the last commands needed them. Each serves one run. The launcher keeps a few, so that a command over MCP or HTTP starts
+//! in a fence where only the workspace is missing.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ringfence_sys::{Forked, is_ready, open_kernel_file};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use ringfence_sys::{Forked, is_ready};
+use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, Signal};
 
 use crate::launch::PreforkedChild;
-use crate::launcher::Received;
+use crate::launcher::{Received, ViewId};
+use crate::mounts::MountEvents;
 
 /// Maximum time that one waits. It sees the host's mounts as they were, and costs two processes.
 const AGE_MAX: Duration = Duration::from_mins(1);
@@ -37,6 +39,7 @@ const READY: &[u8] = b"r";
 /// One that waits or prepares itself. Dropping it ends it.
 struct ReadySupervisor {
     socket: OwnedFd,
+    view: ViewId,
     since: Instant,
 }
 
@@ -69,11 +72,15 @@ pub(crate) struct ReadySupervisors {
     last_event: Instant,
     /// How many to keep: none before the first command.
     n_wanted: usize,
+    /// How many at most: one for each processor.
+    n_wanted_max: usize,
     /// Number that could not prepare themselves since the last one that served.
     n_failed: usize,
     /// True if some were told to end, and are to be reaped.
     are_ending: bool,
-    mounts: Option<std::fs::File>,
+    /// The view of the last command, and its plan.
+    last: Option<(ViewId, OwnedFd)>,
+    mounts: Option<MountEvents>,
     /// The process that plans.
     planner: Option<Pid>,
 }
@@ -81,21 +88,24 @@ pub(crate) struct ReadySupervisors {
 impl ReadySupervisors {
     /// For the launcher of its parent process.
     pub(crate) fn new() -> Self {
+        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
+            n_wanted_max: n_processors.min(WAITING_MAX),
             waiting: Vec::new(),
             running: Vec::new(),
             last_event: Instant::now(),
             n_wanted: 0,
             n_failed: 0,
             are_ending: false,
-            mounts: open_kernel_file("/proc/self/mountinfo").ok(),
+            last: None,
+            mounts: MountEvents::of_caller().ok(),
             planner: rustix::process::getppid(),
         }
     }
 
     /// Time after which [`tend`](Self::tend) has something to do.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        if self.waiting.len() < self.n_wanted {
+        if self.is_missing() {
             return Some(self.quiet_left());
         }
         if self.are_ending {
@@ -131,24 +141,43 @@ impl ReadySupervisors {
             self.n_wanted = self.waiting.len();
             self.are_ending = true;
         }
-        let is_due = self.waiting.len() < self.n_wanted && self.quiet_left().is_zero();
-        if is_due { self.start() } else { None }
+        if !self.is_missing() || !self.quiet_left().is_zero() {
+            return None;
+        }
+        if self.waiting.len() >= self.n_wanted {
+            // All of them are for other commands: the oldest makes room.
+            self.waiting.remove(0);
+            self.are_ending = true;
+        }
+        self.start()
+    }
+
+    /// Returns true if another is to be made ready: there are too few, or none for commands like the last one.
+    fn is_missing(&self) -> bool {
+        let Some((last, _)) = &self.last else { return false };
+        let is_for_last = |ready: &ReadySupervisor| ready.view == *last;
+        self.n_wanted > 0
+            && (self.waiting.len() < self.n_wanted || !self.waiting.iter().any(is_for_last))
     }
 
     /// Gives a command to a supervisor that is ready. Returns it if there is none.
     pub(crate) fn hand_over(&mut self, command: Received) -> Option<Received> {
         self.last_event = Instant::now();
-        if self.mounts_changed() {
+        if self.mounts.as_ref().is_none_or(MountEvents::have_come) {
             self.waiting.clear();
+        }
+        let (view, plan) = command.view();
+        if self.last.as_ref().is_none_or(|(last, _)| *last != view) {
+            self.last = plan.try_clone_to_owned().ok().map(|plan| (view, plan));
         }
         let n_waiting = self.waiting.len();
         self.waiting.retain(|ready| ready.state() != State::Gone);
         self.n_failed += n_waiting - self.waiting.len();
-        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
         let can_prepare = self.n_failed < FAILED_MAX;
-        self.n_wanted = if can_prepare { n_processors.min(WAITING_MAX) } else { 0 };
-        while let Some(at) = self.waiting.iter().position(|r| r.state() == State::Ready) {
-            let ready = self.waiting.swap_remove(at);
+        self.n_wanted = if can_prepare { self.n_wanted_max } else { 0 };
+        let fits = |r: &ReadySupervisor| r.view == view && r.state() == State::Ready;
+        while let Some(at) = self.waiting.iter().position(fits) {
+            let ready = self.waiting.remove(at);
             // Takes the byte that `state` left: a socket that is closed with something unread resets its peer.
             let _ = rustix::net::recv(&ready.socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
             if command.send_to(&ready.socket).is_ok() {
@@ -166,27 +195,22 @@ impl ReadySupervisors {
         self.running.clear();
     }
 
-    /// Returns true if the host's mounts changed since the last call: see `proc_pid_mountinfo(5)`.
-    fn mounts_changed(&self) -> bool {
-        let Some(mounts) = &self.mounts else { return true };
-        let mut fds = [PollFd::new(mounts, PollFlags::PRI)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        !matches!(rustix::event::poll(&mut fds, Some(&at_once)), Ok(0))
-    }
-
     fn start(&mut self) -> Option<i32> {
         let planner = self.planner?;
+        let (view, plan) = self.last.as_ref()?;
+        let (view, plan) = (*view, plan.try_clone().ok()?);
         let (ours, theirs) = ringfence_sys::packet_pair().ok()?;
         match ringfence_sys::fork().ok()? {
             Forked::Parent { pid, .. } => {
                 self.last_event = Instant::now();
-                self.waiting.push(ReadySupervisor { socket: ours, since: self.last_event });
+                let since = self.last_event;
+                self.waiting.push(ReadySupervisor { socket: ours, view, since });
                 Some(pid)
             }
             Forked::Child => {
                 self.clear();
                 drop(ours);
-                let work = std::panic::AssertUnwindSafe(|| wait_and_run(&theirs, planner));
+                let work = std::panic::AssertUnwindSafe(|| wait_and_run(&theirs, planner, plan));
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
@@ -195,9 +219,12 @@ impl ReadySupervisors {
 }
 
 /// Prepares a child, waits for a command and supervises it. Returns at once if the launcher is gone.
-fn wait_and_run(socket: &OwnedFd, planner: Pid) {
+fn wait_and_run(socket: &OwnedFd, planner: Pid, plan: OwnedFd) {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-    let Ok(child) = PreforkedChild::start_ready(planner) else { return };
+    let Ok(last) = crate::plan_transfer::read(&plan) else { return };
+    drop(plan);
+    let Ok(child) = PreforkedChild::start_ready(planner, &last) else { return };
+    drop(last);
     if rustix::net::send(socket, READY, SendFlags::NOSIGNAL).is_err() {
         return;
     }

@@ -352,12 +352,13 @@ fn namespaces(
     let Parts { early, late, placeholders } = view.into_parts();
 
     let devices = crate::view::devices();
-    let mut setup = Orders::before_mounts();
+    let mut setup = Orders::opening();
     let mut rest = early;
     // A policy may put something else in /dev; then it all comes in the table's own order.
     if devices.iter().all(|mount| rest.contains(mount)) {
         rest.retain(|mount| !devices.contains(mount));
-        setup = Orders::opening();
+    } else {
+        setup.retain(|step| !matches!(step, Step::Mount(_)));
     }
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
     let mut network = network(policy, request, facts, &mut gaps)?;

@@ -98,6 +98,7 @@ pub(crate) fn landlock(
         Step::DieWithParent,
         Step::ChangeDirectory,
         Step::SetRlimits { limits: rlimits(limits, resources) },
+        Step::DropBoundingSet,
         Step::DropCapabilities,
         Step::NoNewPrivileges,
     ]);

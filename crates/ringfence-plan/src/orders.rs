@@ -46,6 +46,7 @@ impl Orders {
     /// The steps that every run in namespaces begins with, whatever its plan: so a child can begin before it has one.
     pub fn opening() -> Vec<Step> {
         let mut steps = Self::before_mounts();
+        steps.push(Step::DropBoundingSet);
         steps.extend(crate::view::devices().into_iter().map(Step::Mount));
         steps
     }
@@ -105,8 +106,16 @@ impl Orders {
         Namespace::BIRTH.to_vec()
     }
 
-    /// Returns true if a preforked child that has done the opening can continue with this plan.
-    pub fn can_follow_opening(plan: &Plan) -> bool {
-        plan.birth == Self::birth() && plan.setup.starts_with(&Self::opening())
+    /// The steps of a plan before the first that depends on the workspace or on the run: devices, the host's system
+    /// files, the network. Each names what it mounts by device and inode, so a child that has done the same steps earlier
+    /// can continue with the plan.
+    pub fn system_view(plan: &Plan) -> &[Step] {
+        let end = plan.setup.iter().position(|step| *step == Step::TakeSupplies);
+        &plan.setup[..end.unwrap_or(0)]
+    }
+
+    /// Returns true if a child that has done these steps can continue with this plan.
+    pub fn can_follow(plan: &Plan, done: &[Step]) -> bool {
+        plan.birth == Self::birth() && plan.setup.starts_with(done)
     }
 }

@@ -535,7 +535,9 @@ pub enum Step {
         /// gid.
         gid: u32,
     },
-    /// Empty every capability set and the bounding set.
+    /// Empty the bounding set: no program gains a capability from here on. The process itself keeps those it has.
+    DropBoundingSet,
+    /// Empty every other capability set.
     DropCapabilities,
     /// setuid programs gain nothing from here on.
     NoNewPrivileges,

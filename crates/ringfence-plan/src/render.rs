@@ -192,7 +192,8 @@ fn line(step: &Step) -> String {
             format!("rlimits {}", list.join(", ")).to_lowercase()
         }
         Step::BecomeUser { uid, gid } => format!("become uid {uid} gid {gid}"),
-        Step::DropCapabilities => "empty every capability set".into(),
+        Step::DropBoundingSet => "empty the bounding set of capabilities".into(),
+        Step::DropCapabilities => "empty every other capability set".into(),
         Step::NoNewPrivileges => "no new privileges".into(),
         Step::Landlock => "landlock".into(),
         Step::Seccomp => "seccomp".into(),

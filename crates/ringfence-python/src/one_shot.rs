@@ -93,7 +93,7 @@ pub fn run_alone(
     };
     let result = match early {
         Some(early) => match early.run(&task) {
-            Err(Fault::NotSendable) => ringfence_jail::run(&task),
+            Err(Fault::NeedsNewChild) => ringfence_jail::run(&task),
             other => other,
         },
         None => ringfence_jail::run(&task),
@@ -132,7 +132,7 @@ impl OneShotChannel {
                 Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
                     .cause(error)
             }
-            Fault::NotSendable => Problem::internal(Code::Launch, "cannot launch the run"),
+            Fault::NeedsNewChild => Problem::internal(Code::Launch, "cannot launch the run"),
         })?;
         collect(&self.ours, finished)
     }

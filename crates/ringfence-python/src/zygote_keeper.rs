@@ -148,7 +148,7 @@ impl ZygoteKeeper {
             Err(Fault::NoNamespaces(error) | Fault::NoCapture(error)) => {
                 return Some(error.to_string());
             }
-            Err(Fault::NotSendable) => return None,
+            Err(Fault::NeedsNewChild) => return None,
         };
         let mut said = vec![0; TALK_BYTES_MAX];
         let n = rustix::io::read(&talk, &mut said).unwrap_or(0);

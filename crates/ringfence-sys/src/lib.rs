@@ -67,7 +67,7 @@ pub use net::{
 };
 pub use pack::pack_code;
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
-pub use signal::{SignalFd, Signals, ignore, reset_all};
+pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
     Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, thread_cpu_time,
 };

@@ -114,16 +114,16 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
     let names = unusual.flat_map(|dir| catalogue::TOOL_SECRETS.iter().map(|name| dir.join(name)));
     secrets.extend(existing(names));
     let reader = Reader::of(ids);
-    let notify = ringfence_sys::seccomp::notify_available();
+    let kernel = KernelFeatures::get();
     Ok(HostFacts {
         arch,
         ids,
         groups: reader.groups.clone(),
         user_namespaces: UserNamespaces::Usable,
-        landlock_abi: ringfence_sys::landlock_abi(),
-        seccomp_filter: ringfence_sys::seccomp::filter_available(),
+        landlock_abi: kernel.landlock_abi,
+        seccomp_filter: kernel.seccomp_filter,
         // One listener per process: under an outer fence that has one, a second is refused with EBUSY.
-        seccomp_notify: notify && !under_a_filter(),
+        seccomp_notify: kernel.seccomp_notify && !under_a_filter(),
         network_capture: NetworkCapture::Usable,
         cgroup: cgroup::facts(&cgroup::find_parent()),
         core_dumps: core_dumps().0,
@@ -137,6 +137,25 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
     })
+}
+
+/// Features of the kernel, which stay as they are.
+#[derive(Clone, Copy)]
+struct KernelFeatures {
+    landlock_abi: u32,
+    seccomp_filter: bool,
+    seccomp_notify: bool,
+}
+
+impl KernelFeatures {
+    fn get() -> Self {
+        static FEATURES: OnceLock<KernelFeatures> = OnceLock::new();
+        *FEATURES.get_or_init(|| Self {
+            landlock_abi: ringfence_sys::landlock_abi(),
+            seccomp_filter: ringfence_sys::seccomp::filter_available(),
+            seccomp_notify: ringfence_sys::seccomp::notify_available(),
+        })
+    }
 }
 
 /// Core dumps on this host, and `kernel.core_pattern` itself.

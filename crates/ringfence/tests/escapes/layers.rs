@@ -180,8 +180,13 @@ impl Layer {
             Self::Privileges => {
                 // Only uid 0 keeps its capabilities across exec.
                 (plan.identity.guest_uid, plan.identity.guest_gid) = (0, 0);
-                plan.payload
-                    .retain(|step| !matches!(step, Step::DropCapabilities | Step::NoNewPrivileges));
+                for steps in [&mut plan.setup, &mut plan.payload] {
+                    steps.retain(|step| {
+                        let privileges =
+                            [Step::DropBoundingSet, Step::DropCapabilities, Step::NoNewPrivileges];
+                        !privileges.contains(step)
+                    });
+                }
             }
             Self::Environment => plan.environment = std::env::vars_os().collect(),
         }

@@ -9,5 +9,6 @@ mod files;
 mod fixtures;
 mod hostile;
 mod mcp;
+mod ready;
 mod rest;
 mod tls;
