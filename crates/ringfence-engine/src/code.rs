@@ -32,7 +32,7 @@ use crate::engine::RunResult;
 use crate::files::check_copy;
 use crate::host_context::HostContext;
 use crate::ids::{fresh_id, some_id};
-use crate::launched::{self, CommandInput};
+use crate::launched::{self, CommandInput, LaunchPlan};
 use crate::text::{encode, info, millis, truncated};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -344,10 +344,16 @@ impl OneShotRunner {
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         let before = self.session_files()?;
         let (channel, inside) = OneShotChannel::new()?;
-        let (state, name) = (&self.context.state, run_id.short());
+        let launch = LaunchPlan {
+            launcher,
+            plan: &self.plan,
+            state: &self.context.state,
+            name: &run_id.short(),
+            credentials: None,
+        };
         let finished = std::thread::scope(|scope| {
             scope.spawn(|| channel.feed(job));
-            launched::run(launcher, &self.plan, state, &name, given, Some(inside), None)
+            launched::run_with_channel(launch, given, inside)
         });
         self.outcome(run_id, job, channel.collect(finished)?, before)
     }

@@ -24,7 +24,7 @@ use ringfence_spec::{
 use crate::call::{Hook, PlanHook};
 use crate::credentials::{self, Prepared};
 use crate::host_context::HostContext;
-use crate::launched::{self, CommandInput};
+use crate::launched::{self, CommandInput, LaunchPlan};
 use crate::redacted_stream::RedactedStream;
 use crate::ssh_agent;
 use crate::text::{self, encode, millis};
@@ -219,7 +219,8 @@ impl<'a> CommandRunner<'a> {
             CommandLaunch::Launcher { launcher, given } => {
                 let (state, name) = (&self.caller.state, self.run_id.short());
                 self.run_planned(self.survey()?, |plan| {
-                    launched::run(launcher, plan, state, &name, given, None, self.credentials())
+                    let (name, credentials) = (name.as_str(), self.credentials());
+                    launched::run(LaunchPlan { launcher, plan, state, name, credentials }, given)
                 })
             }
         }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use ringfence_jail::{Fault, Finished, LaunchRequest, Launcher, Output, OutputBuffer};
 use ringfence_plan::Plan;
@@ -24,16 +25,55 @@ pub(crate) struct CommandInput<'a> {
     pub(crate) partial_output: Option<&'a OutputBuffer>,
 }
 
-/// Runs a plan to its end. `channel` becomes descriptor 3 of a program that talks to its caller. Callable from any thread.
-pub(crate) fn run(
-    launcher: &Launcher,
-    plan: &Plan,
-    state: &Path,
-    name: &str,
+/// A plan for the launcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchPlan<'a> {
+    pub(crate) launcher: &'a Launcher,
+    pub(crate) plan: &'a Plan,
+    /// Directory with the records of placeholders.
+    pub(crate) state: &'a Path,
+    /// Its name on this host while it lasts.
+    pub(crate) name: &'a str,
+    /// A memory file for the network helper.
+    pub(crate) credentials: Option<BorrowedFd<'a>>,
+}
+
+/// Pauses before a command is launched again for which the host has no namespaces left. The kernel frees them some time
+/// after their last process.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
+
+/// Runs a command to its end. Callable from any thread.
+pub(crate) fn run(launch: LaunchPlan<'_>, given: CommandInput<'_>) -> Result<Finished, Fault> {
+    let mut ran = run_once(launch, given, None, false);
+    for pause in PAUSES {
+        // Full, not refused: those that supervisors wait with can be freed.
+        let is_full = matches!(&ran, Err(Fault::NoNamespaces(error)) if matches!(error.errno, Errno::NOSPC | Errno::AGAIN));
+        if !is_full {
+            break;
+        }
+        std::thread::sleep(pause);
+        ran = run_once(launch, given, None, true);
+    }
+    ran
+}
+
+/// Runs a program to its end. `channel` becomes its descriptor 3. Callable from any thread.
+pub(crate) fn run_with_channel(
+    launch: LaunchPlan<'_>,
+    given: CommandInput<'_>,
+    channel: OwnedFd,
+) -> Result<Finished, Fault> {
+    run_once(launch, given, Some(channel), false)
+}
+
+fn run_once(
+    launch: LaunchPlan<'_>,
     given: CommandInput<'_>,
     channel: Option<OwnedFd>,
-    credentials: Option<BorrowedFd<'_>>,
+    is_alone: bool,
 ) -> Result<Finished, Fault> {
+    let LaunchPlan { launcher, plan, state, name, credentials } = launch;
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
             .map_err(|e| Problem::internal(Code::Pipes, "cannot connect the run").cause(e))
@@ -52,6 +92,7 @@ pub(crate) fn run(
         stdio: [stdin_inside.as_fd(), stdout_inside.as_fd(), stderr_inside.as_fd()],
         channel: channel.as_ref().map(AsFd::as_fd),
         credentials,
+        is_alone,
     })?;
     drop((stdin_inside, stdout_inside, stderr_inside, channel));
     let mut streams = Streams {

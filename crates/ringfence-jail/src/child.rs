@@ -38,22 +38,21 @@ pub(crate) fn walk_early(handover: Handover, identity: Identity, done: &[Step]) 
     in_child(handover, |child| {
         child.orders.identity = identity;
         if child.follow(done) {
-            child.follow_orders(done.len(), || Ok(()));
+            child.follow_orders(done.len(), |_| Ok(()));
         }
     })
 }
 
-/// The same in a child that may wait for long: says when it is ready, and fails if a mount has gone meanwhile. The kernel
-/// takes a mask away when the host replaces the file under it.
+/// The same in a child that may wait for long: says when it is ready, and fails if a mount is no longer where it was. A mask
+/// moves with the file under it when the host renames that, and goes with it.
 pub(crate) fn walk_ready(handover: Handover, identity: Identity, done: &[Step]) -> ! {
     in_child(handover, |child| {
         child.orders.identity = identity;
-        if !child.follow(done) {
-            return;
-        }
-        let Ok(mounts) = child.root().and_then(NewRoot::mount_events) else { return };
-        if channel::send(&child.handover.control, &Message::Ready).is_ok() {
-            child.follow_orders(done.len(), move || mounts.check_unchanged());
+        if child.follow(done) && channel::send(&child.handover.control, &Message::Ready).is_ok() {
+            let movable: Vec<&Mount> = mounts::movable(done).collect();
+            child.follow_orders(done.len(), |root| {
+                movable.iter().try_for_each(|mount| root.check_in_place(mount))
+            });
         }
     })
 }
@@ -98,13 +97,17 @@ impl Child {
         true
     }
 
-    /// Waits for the plan and executes it behind the steps that are done, if they are still worth what they were.
-    fn follow_orders(&mut self, n_done: usize, check: impl FnOnce() -> Result<(), CallError>) {
+    /// Waits for the plan and executes it behind the steps that are done, if the root passes the check.
+    fn follow_orders(
+        &mut self,
+        n_done: usize,
+        check: impl FnOnce(&NewRoot) -> Result<(), CallError>,
+    ) {
         match self.receive_orders() {
             Ok(orders) => self.orders = orders,
             Err(error) => return self.fail(&Step::TakeSupplies, error),
         }
-        if let Err(error) = check() {
+        if let Err(error) = self.root().and_then(check) {
             let (part, step) = (SetupPart::SystemView, "system view".to_owned());
             return self.send_failure(Failure { part, step, error });
         }

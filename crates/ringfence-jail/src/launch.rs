@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{CgroupPlan, Identity, Orders, Plan, Step};
+use ringfence_plan::{CgroupPlan, Identity, Orders, Plan, Step, SystemView};
 use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::event::PollFlags;
@@ -110,16 +110,13 @@ impl PreforkedChild {
         Ok(Self { born, leaf, identity, done, ready: None, before })
     }
 
-    /// Starts a child for a command like one that the process `planner` planned before, with everything that can be done
-    /// without the workspace: it sees the system's files, and is in its cgroup, within its limits, on v1 too. Returns when
-    /// the child is ready.
-    pub(crate) fn start_ready(planner: Pid, last: &Plan) -> Result<Self, Fault> {
+    /// Starts a child for a command that the process `planner` will plan, with everything that can be done without the
+    /// workspace: it sees the system's files, and is in its cgroup, within its limits, on v1 too. Returns when the child is
+    /// ready.
+    pub(crate) fn start_ready(planner: Pid, view: SystemView) -> Result<Self, Fault> {
         let identity = Identity::of_caller(crate::survey::caller_ids_of(planner));
-        let done = Orders::system_view(last);
-        if done.is_empty() || !Orders::can_follow(last, done) {
-            return Err(Fault::NeedsNewChild);
-        }
-        let mut child = Self::start_with(identity, done.to_vec(), child::walk_ready)?;
+        let SystemView { steps, cgroup } = view;
+        let mut child = Self::start_with(identity, steps, child::walk_ready)?;
         if child.leaf.is_none()
             && let Ok(parent) = cgroup::find_parent()
         {
@@ -130,7 +127,7 @@ impl PreforkedChild {
             child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
         }
         let mut ready = ReadyParts { limits: None, translation: None };
-        if let (Some(leaf), Some(limits)) = (&mut child.leaf, &last.cgroup) {
+        if let (Some(leaf), Some(limits)) = (&mut child.leaf, &cgroup) {
             leaf.limit(limits).map_err(cannot("cannot make a cgroup"))?;
             ready.limits = Some(*limits);
         }
@@ -187,8 +184,13 @@ impl PreforkedChild {
             .ok_or(Fault::NeedsNewChild)?;
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
         let channel = own_channel(task)?;
-        channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel })
-            .map_err(cannot("cannot give the plan to the child"))?;
+        channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel }).map_err(
+            |error| match ready {
+                // It was killed while it waited.
+                Some(_) => Fault::NeedsNewChild,
+                None => cannot("cannot give the plan to the child")(error),
+            },
+        )?;
         Ok(plumbing)
     }
 }

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{Orders, Plan};
+use ringfence_plan::{Plan, SystemView};
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -33,12 +33,13 @@ use crate::supervise::Finished;
 /// Descriptors of a launch request: plan, line, stdin, stdout, stderr, channel, credentials.
 const FDS_MAX: usize = 7;
 
-/// Bits of the byte that tells which of the last two are there.
+/// Bits of the byte that tells which of the last two are there, and whether ready supervisors are to go first.
 const HAS_CHANNEL: u8 = 1;
 const HAS_CREDENTIALS: u8 = 2;
+const IS_ALONE: u8 = 4;
 
-/// Bytes of a [`ViewId`].
-const VIEW_BYTES: usize = 8;
+/// Most that a command's own files may take in memory for its answer to leave before they are freed.
+const KEPT_BYTES_MAX: u64 = 4 << 20;
 
 /// Maximum size of a request's body: the run's name, its view of the host and the state directory.
 const BODY_BYTES_MAX: usize = 8192;
@@ -94,6 +95,8 @@ pub struct LaunchRequest<'a> {
     pub channel: Option<BorrowedFd<'a>>,
     /// A memory file for the network helper.
     pub credentials: Option<BorrowedFd<'a>>,
+    /// True if no supervisor may wait beside it: they hold namespaces of which the host gives only so many.
+    pub is_alone: bool,
 }
 
 /// A launched run. Dropping it ends the run.
@@ -206,7 +209,12 @@ impl Launcher {
     pub fn launch(&self, request: &LaunchRequest<'_>) -> Result<Launched, Problem> {
         let cannot =
             |e: CallError| Problem::internal(Code::Launcher, "cannot launch the run").cause(e);
-        let plan = crate::plan_transfer::write(request.plan).map_err(cannot)?.ok_or_else(|| {
+        // Only commands are given to supervisors that are ready.
+        let view = if request.channel.is_none() { SystemView::of(request.plan) } else { None };
+        let view = view.and_then(|view| postcard::to_allocvec(&view).ok()).unwrap_or_default();
+        let id = ViewId::of(&view);
+        let plan = crate::plan_transfer::write_behind(view, request.plan).map_err(cannot)?;
+        let plan = plan.ok_or_else(|| {
             Problem::cannot_build(Code::PathNotText, "a path of the run is not text")
                 .hint("rename the directory, or run it by `ringfence run`")
         })?;
@@ -218,7 +226,8 @@ impl Launcher {
         let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
         let packet = Packet {
             name: request.name,
-            view: ViewId::of(request.plan),
+            view: id,
+            is_alone: request.is_alone,
             state: request.state,
             plan: plan.as_fd(),
             line: theirs.as_fd(),
@@ -282,14 +291,34 @@ impl Launched {
 /// Tells apart what commands see of the host, and their limits: a supervisor that was made ready for one of the same id
 /// fits most likely. It compares the plans itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ViewId([u8; VIEW_BYTES]);
+pub(crate) struct ViewId {
+    hash: u64,
+    /// The size of the view, in front of the plan.
+    bytes: u32,
+}
 
 impl ViewId {
-    fn of(plan: &Plan) -> Self {
-        let seen = (Orders::system_view(plan), &plan.cgroup);
+    fn of(view: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
-        hasher.write(&postcard::to_allocvec(&seen).unwrap_or_default());
-        Self(hasher.finish().to_ne_bytes())
+        hasher.write(view);
+        Self { hash: hasher.finish(), bytes: u32::try_from(view.len()).unwrap_or(0) }
+    }
+
+    /// Reads the view that is in front of a plan, and nothing of the plan.
+    pub(crate) fn read(self, plan: &OwnedFd) -> Result<SystemView, CallError> {
+        crate::plan_transfer::read_part(plan, 0..u64::from(self.bytes))
+    }
+
+    fn to_bytes(self) -> Vec<u8> {
+        [&self.hash.to_ne_bytes()[..], &self.bytes.to_ne_bytes()].concat()
+    }
+
+    /// The id at the beginning of a packet's rest, and what is behind it.
+    fn split_from(rest: &[u8]) -> Option<(Self, &[u8])> {
+        let (hash, rest) = rest.split_first_chunk()?;
+        let (bytes, rest) = rest.split_first_chunk()?;
+        let id = Self { hash: u64::from_ne_bytes(*hash), bytes: u32::from_ne_bytes(*bytes) };
+        Some((id, rest))
     }
 }
 
@@ -297,6 +326,7 @@ impl ViewId {
 struct Packet<'a> {
     name: &'a str,
     view: ViewId,
+    is_alone: bool,
     state: &'a Path,
     plan: BorrowedFd<'a>,
     line: BorrowedFd<'a>,
@@ -313,16 +343,24 @@ impl Packet<'_> {
         fds.extend(self.credentials);
         let channel = if self.channel.is_some() { HAS_CHANNEL } else { 0 };
         let credentials = if self.credentials.is_some() { HAS_CREDENTIALS } else { 0 };
-        let present = [0, channel | credentials];
+        let alone = if self.is_alone { IS_ALONE } else { 0 };
+        let present = [0, channel | credentials | alone];
+        let view = self.view.to_bytes();
         let parts = [
             IoSlice::new(self.name.as_bytes()),
             IoSlice::new(&present),
-            IoSlice::new(&self.view.0),
+            IoSlice::new(&view),
             IoSlice::new(self.state.as_os_str().as_bytes()),
         ];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         ringfence_sys::send_packet(socket, &parts, &fds, &mut space)
     }
+}
+
+/// Memory that the files of a filesystem take.
+fn used_bytes(root: &OwnedFd) -> u64 {
+    rustix::fs::fstatvfs(root)
+        .map_or(u64::MAX, |s| (s.f_blocks - s.f_bfree).saturating_mul(s.f_frsize))
 }
 
 fn supervisor_died() -> Problem {
@@ -340,7 +378,7 @@ fn serve(socket: &OwnedFd) {
     let mut supervisors: Vec<i32> = Vec::new();
     let mut ready = ReadySupervisors::new();
     loop {
-        let is_asked = has_request(socket, &ready);
+        let is_asked = has_request(socket, &mut ready);
         while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
             supervisors.retain(|pid| *pid != reaped.pid);
         }
@@ -349,6 +387,12 @@ fn serve(socket: &OwnedFd) {
             continue;
         }
         let Ok(Some(received)) = Received::next(socket) else { break };
+        if received.is_alone {
+            for pid in ready.end_all() {
+                let _ = ringfence_sys::reap_pid(pid, true);
+                supervisors.retain(|supervisor| *supervisor != pid);
+            }
+        }
         let left = if received.is_command() { ready.hand_over(received) } else { Some(received) };
         let Some(received) = left else { continue };
         // If the fork fails, the line closes, and the waiting caller sees that nothing ran.
@@ -373,20 +417,27 @@ fn serve(socket: &OwnedFd) {
 
 /// Waits for a request or the end of the caller, until the ready supervisors are to be tended. Returns false if neither
 /// came.
-fn has_request(socket: &OwnedFd, ready: &ReadySupervisors) -> bool {
+fn has_request(socket: &OwnedFd, ready: &mut ReadySupervisors) -> bool {
     let at_most = ready.pause().and_then(|pause| Timespec::try_from(pause).ok());
-    let runs = ready.running().iter().map(|run| PollFd::new(run, PollFlags::IN));
-    let mut fds: Vec<_> = std::iter::once(PollFd::new(socket, PollFlags::IN)).chain(runs).collect();
-    match rustix::event::poll(&mut fds, at_most.as_ref()) {
+    let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
+    fds.extend(ready.mounts().map(|mounts| PollFd::new(mounts, PollFlags::PRI)));
+    let n_first = fds.len();
+    fds.extend(ready.running().iter().map(|run| PollFd::new(run, PollFlags::IN)));
+    let is_asked = match rustix::event::poll(&mut fds, at_most.as_ref()) {
         Ok(_) => !fds[0].revents().is_empty(),
         Err(errno) => errno != Errno::INTR,
+    };
+    if fds[1..n_first].iter().any(|mounts| !mounts.revents().is_empty()) {
+        let _ = ready.end_all();
     }
+    is_asked
 }
 
 /// A launch request as received.
 pub(crate) struct Received {
     name: String,
     view: ViewId,
+    is_alone: bool,
     state: PathBuf,
     plan: OwnedFd,
     line: OwnedFd,
@@ -407,11 +458,12 @@ impl Received {
         let mut fds = fds.into_iter();
         let incomplete = || CallError::new("recvmsg", Errno::PROTO);
         let (present, rest) = body[at + 1..].split_first().ok_or_else(incomplete)?;
-        let (view, state) = rest.split_first_chunk().ok_or_else(incomplete)?;
+        let (view, state) = ViewId::split_from(rest).ok_or_else(incomplete)?;
         let mut one = || fds.next().ok_or_else(incomplete);
         Ok(Some(Self {
             name: String::from_utf8_lossy(&body[..at]).into_owned(),
-            view: ViewId(*view),
+            view,
+            is_alone: present & IS_ALONE != 0,
             state: OsStr::from_bytes(state).into(),
             plan: one()?,
             line: one()?,
@@ -426,9 +478,9 @@ impl Received {
         self.channel.is_none()
     }
 
-    /// What it sees of the host, and the plan that says so.
-    pub(crate) fn view(&self) -> (ViewId, BorrowedFd<'_>) {
-        (self.view, self.plan.as_fd())
+    /// What it sees of the host, and the file that says so.
+    pub(crate) fn view(&self) -> Option<(ViewId, BorrowedFd<'_>)> {
+        (self.view.bytes > 0).then(|| (self.view, self.plan.as_fd()))
     }
 
     /// Sends it on to a supervisor that is ready.
@@ -437,6 +489,7 @@ impl Received {
         let packet = Packet {
             name: &self.name,
             view: self.view,
+            is_alone: self.is_alone,
             state: &self.state,
             plan: self.plan.as_fd(),
             line: self.line.as_fd(),
@@ -457,8 +510,9 @@ impl Received {
             RunReport::Finished(finished) => finished.root.take(),
             _ => None,
         };
-        // A command's own files are of no use to its caller. They go with this value, after the report: to free them
+        // A command's own files are of no use to its caller. A few go with this value, after the report: to free them
         // takes the kernel as long as a short run.
+        let root = root.filter(|root| self.channel.is_some() || used_bytes(root) <= KEPT_BYTES_MAX);
         let sent = root.as_ref().filter(|_| self.channel.is_some());
         let Ok(bytes) = postcard::to_allocvec(&report) else { return };
         let Some((first, mut left)) = bytes.split_at_checked(1) else { return };
@@ -485,7 +539,8 @@ impl Received {
         rustix::stdio::dup2_stdin(stdin).named(|| "dup2(0)").map_err(cannot)?;
         rustix::stdio::dup2_stdout(stdout).named(|| "dup2(1)").map_err(cannot)?;
         rustix::stdio::dup2_stderr(stderr).named(|| "dup2(2)").map_err(cannot)?;
-        let plan: Plan = crate::plan_transfer::read(&self.plan).map_err(cannot)?;
+        let plan: Plan =
+            crate::plan_transfer::read_behind(&self.plan, self.view.bytes).map_err(cannot)?;
         let registry = Registry::new(&self.state);
         let task = Task {
             plan: &plan,

@@ -1,9 +1,9 @@
 //! Applies the mount table: every source and every target is a descriptor before anything is attached.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use ringfence_plan::{Access, BindSource, MaskKind, Mount};
+use ringfence_plan::{Access, BindSource, MaskKind, Mount, Step};
 use ringfence_sys::untrusted::open_beneath;
 use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -17,7 +17,7 @@ use rustix::mount::{
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::identity::clone_tree;
-use crate::open::exact;
+use crate::open::{exact, id_of};
 
 /// Names of the masks on the new root, removed before the program starts.
 const MASK_FILE: &str = ".mask-file";
@@ -53,32 +53,38 @@ pub(crate) struct NewRoot {
 pub(crate) struct MountEvents(OwnedFd);
 
 impl MountEvents {
-    fn open(root: impl AsFd, path: &str) -> Result<Self, CallError> {
+    /// Those of this process's namespace.
+    pub(crate) fn open() -> Result<Self, CallError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(root, path, flags, Mode::empty());
-        opened.named(|| format!("open({path:?})")).map(Self)
-    }
-
-    /// Those of the host, or of whatever namespace the caller is in.
-    pub(crate) fn of_caller() -> Result<Self, CallError> {
-        Self::open(CWD, "/proc/self/mountinfo")
+        let opened = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty());
+        opened.named(|| "open(\"/proc/self/mountinfo\")").map(Self)
     }
 
     /// Returns true if a mount came or went since the last call: see `proc_pid_mountinfo(5)`.
     pub(crate) fn have_come(&self) -> bool {
-        let mut fds = [PollFd::new(&self.0, PollFlags::PRI)];
+        let mut fds = [PollFd::new(self, PollFlags::PRI)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If that cannot be told, they may have.
         !matches!(rustix::event::poll(&mut fds, Some(&at_once)), Ok(0))
     }
+}
 
-    /// Fails if a mount came or went.
-    pub(crate) fn check_unchanged(&self) -> Result<(), CallError> {
-        if self.have_come() {
-            return Err(CallError::new("poll(mountinfo)", Errno::STALE));
-        }
-        Ok(())
+impl AsFd for MountEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
+}
+
+/// The mounts among these steps whose mount point is a file of the host, which the host may rename or remove.
+pub(crate) fn movable(steps: &[Step]) -> impl Iterator<Item = &Mount> {
+    let mounts =
+        || steps.iter().filter_map(|step| if let Step::Mount(m) = step { Some(m) } else { None });
+    let of_host =
+        |mount: &Mount| matches!(mount, Mount::Bind { source: BindSource::Host { .. }, .. });
+    mounts().filter(move |mount| {
+        let is_below = |other: &Mount| of_host(other) && mount.at() != other.at();
+        mounts().any(|other| is_below(other) && mount.at().starts_with(other.at()))
+    })
 }
 
 /// A directory to mount in.
@@ -123,9 +129,25 @@ impl NewRoot {
         })
     }
 
-    /// Changes of the mounts of this process from now on.
-    pub(crate) fn mount_events(&self) -> Result<MountEvents, CallError> {
-        MountEvents::open(self.old()?, "proc/self/mountinfo")
+    /// Fails if the path of a mount that was applied some time ago leads elsewhere now.
+    pub(crate) fn check_in_place(&self, mount: &Mount) -> Result<(), CallError> {
+        let at = mount.at();
+        let found = rustix::fs::statat(&self.fd, relative(at), AtFlags::SYMLINK_NOFOLLOW)
+            .named(|| format!("stat({at:?})"))?;
+        let is_in_place = match mount {
+            Mount::Bind { source: BindSource::Host { id, .. }, .. } => id_of(&found) == *id,
+            // All of these are on the run's own filesystem.
+            Mount::Mask { .. }
+            | Mount::Text { .. }
+            | Mount::Bytes { .. }
+            | Mount::Scratch { .. } => found.st_dev == self.dev,
+            // Nothing of this kind lies on a file of the host.
+            _ => false,
+        };
+        if is_in_place {
+            return Ok(());
+        }
+        Err(CallError::new(format!("stat({at:?}): another file than was mounted"), Errno::STALE))
     }
 
     /// Forgets directories that were opened some time ago.

@@ -16,20 +16,47 @@ pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallErro
     ringfence_sys::memory_file("orders", &bytes).map(Some)
 }
 
+/// Serializes a value behind bytes that can be read alone.
+pub(crate) fn write_behind(
+    first: Vec<u8>,
+    orders: &impl Serialize,
+) -> Result<Option<OwnedFd>, CallError> {
+    let Ok(bytes) = postcard::to_extend(orders, first) else { return Ok(None) };
+    ringfence_sys::memory_file("orders", &bytes).map(Some)
+}
+
 /// Deserializes it.
 pub(crate) fn read<T: DeserializeOwned>(fd: &OwnedFd) -> Result<T, CallError> {
-    let nonsense = || CallError::new("read(orders)", Errno::PROTO);
+    read_behind(fd, 0)
+}
+
+/// Deserializes a value behind so many bytes.
+pub(crate) fn read_behind<T: DeserializeOwned>(fd: &OwnedFd, from: u32) -> Result<T, CallError> {
     let size = rustix::fs::fstat(fd).named(|| "fstat(orders)")?.st_size;
-    let size = u64::try_from(size).ok().filter(|n| *n <= BYTES_MAX).ok_or_else(nonsense)?;
+    let end = u64::try_from(size).map_err(|_| nonsense())?;
+    read_part(fd, u64::from(from)..end)
+}
+
+/// Deserializes the value in these bytes. The others are not read.
+pub(crate) fn read_part<T: DeserializeOwned>(
+    fd: &OwnedFd,
+    part: std::ops::Range<u64>,
+) -> Result<T, CallError> {
+    let size = part.end.checked_sub(part.start).filter(|n| *n <= BYTES_MAX).ok_or_else(nonsense)?;
     let mut bytes = vec![0u8; usize::try_from(size).map_err(|_| nonsense())?];
     let mut at = 0;
     while at < bytes.len() {
-        match rustix::io::pread(fd, &mut bytes[at..], at as u64).named(|| "pread(orders)")? {
+        let from = part.start + at as u64;
+        match rustix::io::pread(fd, &mut bytes[at..], from).named(|| "pread(orders)")? {
             0 => return Err(nonsense()),
             n => at += n,
         }
     }
     postcard::from_bytes(&bytes).map_err(|_| nonsense())
+}
+
+fn nonsense() -> CallError {
+    CallError::new("read(orders)", Errno::PROTO)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the last commands needed them. Each serves one run. The launcher keeps a few, so that a command over MCP or HTTP starts
 //! in a fence where only the workspace is missing.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,13 @@ const REAPED_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number that wait, whatever the number of processors.
 const WAITING_MAX: usize = 4;
 
+/// Number of views in a row that were never seen before after which none is made ready: each command has its own, as with
+/// certificates made for it.
+const NEW_VIEWS_MAX: usize = 3;
+
+/// Number of views that are remembered.
+const VIEWS_MAX: usize = 8;
+
 /// Number of failures in a row after which none is made ready any more: on this host none can be.
 const FAILED_MAX: usize = 20;
 
@@ -38,6 +46,7 @@ const READY: &[u8] = b"r";
 
 /// One that waits or prepares itself. Dropping it ends it.
 struct ReadySupervisor {
+    pid: i32,
     socket: OwnedFd,
     view: ViewId,
     since: Instant,
@@ -78,8 +87,12 @@ pub(crate) struct ReadySupervisors {
     n_failed: usize,
     /// True if some were told to end, and are to be reaped.
     are_ending: bool,
-    /// The view of the last command, and its plan.
+    /// The view of the last command, and the file that has it.
     last: Option<(ViewId, OwnedFd)>,
+    /// Views of the last commands, newest last.
+    seen: VecDeque<ViewId>,
+    /// Number of commands in a row with a view that was not among them.
+    n_new_views: usize,
     mounts: Option<MountEvents>,
     /// The process that plans.
     planner: Option<Pid>,
@@ -98,7 +111,9 @@ impl ReadySupervisors {
             n_failed: 0,
             are_ending: false,
             last: None,
-            mounts: MountEvents::of_caller().ok(),
+            seen: VecDeque::new(),
+            n_new_views: 0,
+            mounts: MountEvents::open().ok(),
             planner: rustix::process::getppid(),
         }
     }
@@ -166,14 +181,15 @@ impl ReadySupervisors {
         if self.mounts.as_ref().is_none_or(MountEvents::have_come) {
             self.waiting.clear();
         }
-        let (view, plan) = command.view();
+        let Some((view, file)) = command.view() else { return Some(command) };
         if self.last.as_ref().is_none_or(|(last, _)| *last != view) {
-            self.last = plan.try_clone_to_owned().ok().map(|plan| (view, plan));
+            self.last = file.try_clone_to_owned().ok().map(|file| (view, file));
         }
+        self.remember(view);
         let n_waiting = self.waiting.len();
         self.waiting.retain(|ready| ready.state() != State::Gone);
         self.n_failed += n_waiting - self.waiting.len();
-        let can_prepare = self.n_failed < FAILED_MAX;
+        let can_prepare = self.n_failed < FAILED_MAX && self.n_new_views < NEW_VIEWS_MAX;
         self.n_wanted = if can_prepare { self.n_wanted_max } else { 0 };
         let fits = |r: &ReadySupervisor| r.view == view && r.state() == State::Ready;
         while let Some(at) = self.waiting.iter().position(fits) {
@@ -189,28 +205,64 @@ impl ReadySupervisors {
         Some(command)
     }
 
+    fn remember(&mut self, view: ViewId) {
+        if self.seen.contains(&view) {
+            self.n_new_views = 0;
+            return;
+        }
+        self.n_new_views += 1;
+        self.seen.push_back(view);
+        if self.seen.len() > VIEWS_MAX {
+            self.seen.pop_front();
+        }
+    }
+
+    /// Changes of the host's mounts. What a supervisor waits with keeps a filesystem busy that the host has unmounted.
+    pub(crate) fn mounts(&self) -> Option<&MountEvents> {
+        self.mounts.as_ref()
+    }
+
+    /// Ends those that wait, and returns their pids; others are made ready when the next command has been served.
+    pub(crate) fn end_all(&mut self) -> Vec<i32> {
+        self.are_ending |= !self.waiting.is_empty();
+        self.last = None;
+        self.waiting.drain(..).map(|ready| ready.pid).collect()
+    }
+
     /// Forgets all of them, in a fork: a copy of a socket would keep a supervisor from noticing its launcher's end.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         self.running.clear();
+        self.last = None;
     }
 
+    /// Starts one and returns its pid. If that fails, it is tried again after as much time as after a success.
     fn start(&mut self) -> Option<i32> {
+        self.last_event = Instant::now();
+        let started = self.try_start();
+        self.n_failed += usize::from(started.is_none());
+        if self.n_failed >= FAILED_MAX {
+            self.n_wanted = 0;
+        }
+        started
+    }
+
+    fn try_start(&mut self) -> Option<i32> {
         let planner = self.planner?;
-        let (view, plan) = self.last.as_ref()?;
-        let (view, plan) = (*view, plan.try_clone().ok()?);
+        let (view, file) = self.last.as_ref()?;
+        let (view, file) = (*view, file.try_clone().ok()?);
         let (ours, theirs) = ringfence_sys::packet_pair().ok()?;
         match ringfence_sys::fork().ok()? {
             Forked::Parent { pid, .. } => {
-                self.last_event = Instant::now();
                 let since = self.last_event;
-                self.waiting.push(ReadySupervisor { socket: ours, view, since });
+                self.waiting.push(ReadySupervisor { pid, socket: ours, view, since });
                 Some(pid)
             }
             Forked::Child => {
                 self.clear();
                 drop(ours);
-                let work = std::panic::AssertUnwindSafe(|| wait_and_run(&theirs, planner, plan));
+                let work =
+                    std::panic::AssertUnwindSafe(|| wait_and_run(&theirs, planner, view, file));
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
@@ -219,12 +271,11 @@ impl ReadySupervisors {
 }
 
 /// Prepares a child, waits for a command and supervises it. Returns at once if the launcher is gone.
-fn wait_and_run(socket: &OwnedFd, planner: Pid, plan: OwnedFd) {
+fn wait_and_run(socket: &OwnedFd, planner: Pid, view: ViewId, file: OwnedFd) {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-    let Ok(last) = crate::plan_transfer::read(&plan) else { return };
-    drop(plan);
-    let Ok(child) = PreforkedChild::start_ready(planner, &last) else { return };
-    drop(last);
+    let Ok(view) = view.read(&file) else { return };
+    drop(file);
+    let Ok(child) = PreforkedChild::start_ready(planner, view) else { return };
     if rustix::net::send(socket, READY, SendFlags::NOSIGNAL).is_err() {
         return;
     }

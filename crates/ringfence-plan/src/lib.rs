@@ -54,7 +54,7 @@ pub use network::{
     SshAgentPlan, VALUE_PACKET,
 };
 pub use one_shot::plan_alone;
-pub use orders::{FilterOrders, Orders};
+pub use orders::{FilterOrders, Orders, SystemView};
 pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule,
     MaskKind, Mount, Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ringfence_spec::ResourceFence;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Identity, LandlockPlan, Namespace, Plan, Step};
+use crate::plan::{CgroupPlan, Identity, LandlockPlan, Namespace, Plan, Step};
 use crate::seccomp::Insn;
 
 /// The host name that a run sees.
@@ -40,6 +40,26 @@ pub struct FilterOrders {
     pub listener: bool,
     /// The program.
     pub insns: Vec<Insn>,
+}
+
+/// The part of a plan that does not depend on the workspace, the program or its environment: a child can have done it
+/// before it has the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemView {
+    /// The steps before the first that needs something of the run: devices, the host's system files, the network. Each
+    /// names what it mounts by device and inode.
+    pub steps: Vec<Step>,
+    /// The limits of its cgroup.
+    pub cgroup: Option<CgroupPlan>,
+}
+
+impl SystemView {
+    /// That of a plan; `None` if it has none that a child could have done before.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        let end = plan.setup.iter().position(|step| *step == Step::TakeSupplies)?;
+        let steps = plan.setup[..end].to_vec();
+        Orders::can_follow(plan, &Orders::opening()).then_some(Self { steps, cgroup: plan.cgroup })
+    }
 }
 
 impl Orders {
@@ -104,14 +124,6 @@ impl Orders {
     /// The namespaces a child that begins early is born into.
     pub fn birth() -> Vec<Namespace> {
         Namespace::BIRTH.to_vec()
-    }
-
-    /// The steps of a plan before the first that depends on the workspace or on the run: devices, the host's system
-    /// files, the network. Each names what it mounts by device and inode, so a child that has done the same steps earlier
-    /// can continue with the plan.
-    pub fn system_view(plan: &Plan) -> &[Step] {
-        let end = plan.setup.iter().position(|step| *step == Step::TakeSupplies);
-        &plan.setup[..end.unwrap_or(0)]
     }
 
     /// Returns true if a child that has done these steps can continue with this plan.

@@ -130,6 +130,7 @@ impl ZygoteKeeper {
             stdio: [null.as_fd(), null.as_fd(), stderr.as_fd()],
             channel: Some(guests.as_fd()),
             credentials: None,
+            is_alone: false,
         })?;
         current.zygote = Some((launched, talk));
         Ok(ours)
