@@ -104,6 +104,7 @@ impl PreforkedChild {
             walk(handover, identity, &done)
         })
         .map_err(Fault::NoNamespaces)?;
+        move_away(born.pid).map_err(cannot("cannot give the child its processors"))?;
         born.take_identity(&identity)?;
         let leaf = leaf.map(Box::new);
         let before = Some(before);
@@ -283,6 +284,30 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
         born.take_identity(&plan.identity)?;
     }
     go_on(born, task, plumbing, leaf, None)
+}
+
+/// Moves a child to another processor than this one. Both have work to do, but the kernel often queues a new child behind
+/// its parent, for most of a millisecond, while another processor is idle. Any processor will do from then on.
+fn move_away(child: i32) -> Result<(), CallError> {
+    let child = Pid::from_raw(child);
+    let Ok(all) = rustix::thread::sched_getaffinity(None) else { return Ok(()) };
+    let mut others = all;
+    others.unset(rustix::thread::sched_getcpu());
+    // With all of them busy it would wait longer elsewhere.
+    let is_one_idle = n_runnable().is_some_and(|n| n <= all.count());
+    if others.count() == 0
+        || !is_one_idle
+        || rustix::thread::sched_setaffinity(child, &others).is_err()
+    {
+        return Ok(());
+    }
+    rustix::thread::sched_setaffinity(child, &all).named(|| "sched_setaffinity")
+}
+
+/// Number of threads on this host that run or could: the fourth field of `proc_loadavg(5)`.
+fn n_runnable() -> Option<u32> {
+    let text = ringfence_sys::read_kernel_file("/proc/loadavg").ok()?;
+    text.split_whitespace().nth(3)?.split('/').next()?.parse().ok()
 }
 
 fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {

@@ -26,6 +26,18 @@ fn no_run_has_host_uid_zero() {
 }
 
 #[test]
+fn a_run_has_the_processors_of_its_caller() {
+    let world = World::new();
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = own.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap().to_owned();
+    // Its child is moved to another one when it is forked.
+    for _ in 0..5 {
+        let (_, outcome) = world.sh_json(&[], "grep ^Cpus_allowed_list /proc/self/status");
+        assert_eq!(outcome["stdout"].as_str().map(str::trim), Some(own.as_str()), "{outcome}");
+    }
+}
+
+#[test]
 fn shadow_and_the_kernels_levers_are_refused() {
     let program = "
 import os
