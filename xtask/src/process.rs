@@ -3,7 +3,7 @@
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Waits for a process, but not for ever.
+/// Waits for a process for at most `patience`.
 pub(crate) fn wait(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + patience;
     loop {

@@ -269,6 +269,11 @@ impl Leaf {
         Ok(())
     }
 
+    /// The limits that are set.
+    pub(crate) fn limits(&self) -> Option<CgroupPlan> {
+        self.limits
+    }
+
     /// The cgroup for clone3 to put a child in, on v2.
     pub(crate) fn clone_target(&self) -> Option<BorrowedFd<'_>> {
         (self.version == Version::V2).then(|| self.fds.first().map(AsFd::as_fd)).flatten()

@@ -3,7 +3,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{CgroupPlan, Identity, Orders, Plan, Step, SystemView};
+use ringfence_plan::{Identity, Orders, Plan, Step, SystemView};
 use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::event::PollFlags;
@@ -69,8 +69,6 @@ pub struct PreforkedChild {
 
 /// Parts of a run that are made before its plan, as the last plan needed them.
 struct ReadyParts {
-    /// The limits that its cgroup has.
-    limits: Option<CgroupPlan>,
     /// For owners of the disk's files.
     translation: Option<Translation>,
 }
@@ -127,13 +125,11 @@ impl PreforkedChild {
             });
             child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
         }
-        let mut ready = ReadyParts { limits: None, translation: None };
         if let (Some(leaf), Some(limits)) = (&mut child.leaf, &cgroup) {
             leaf.limit(limits).map_err(cannot("cannot make a cgroup"))?;
-            ready.limits = Some(*limits);
         }
-        ready.translation = Translation::of(&identity).map_err(cannot_translate)?;
-        child.ready = Some(Box::new(ready));
+        let translation = Translation::of(&identity).map_err(cannot_translate)?;
+        child.ready = Some(Box::new(ReadyParts { translation }));
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
         child.wait_until_ready()?;
         Ok(child)
@@ -155,11 +151,11 @@ impl PreforkedChild {
     /// [`Fault::NeedsNewChild`]: a child forked with it can run it.
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
+        let handed_over = self.hand_over(task);
         let leaf = self.leaf.take().map(|leaf| *leaf);
-        let ready = self.ready.take();
-        let result = match self.hand_over(task, ready.as_deref()) {
+        let result = match handed_over {
             Ok(plumbing) => {
-                let translation = ready.and_then(|ready| ready.translation);
+                let translation = self.ready.and_then(|ready| ready.translation);
                 go_on(self.born, task, plumbing, leaf, translation)
             }
             Err(fault) => {
@@ -173,9 +169,9 @@ impl PreforkedChild {
         result
     }
 
-    fn hand_over(&self, task: &Task<'_>, ready: Option<&ReadyParts>) -> Result<StdioPumps, Fault> {
+    fn hand_over(&self, task: &Task<'_>) -> Result<StdioPumps, Fault> {
         let plan = task.plan;
-        let limits = ready.and_then(|ready| ready.limits);
+        let limits = self.leaf.as_ref().and_then(|leaf| leaf.limits());
         let fits = Orders::can_follow(plan, &self.done)
             && self.identity.same_ids(&plan.identity)
             && (limits.is_none() || limits == plan.cgroup);
@@ -186,7 +182,7 @@ impl PreforkedChild {
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
         let channel = own_channel(task)?;
         channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel }).map_err(
-            |error| match ready {
+            |error| match self.ready {
                 // It was killed while it waited.
                 Some(_) => Fault::NeedsNewChild,
                 None => cannot("cannot give the plan to the child")(error),

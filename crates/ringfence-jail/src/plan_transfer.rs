@@ -12,8 +12,7 @@ const BYTES_MAX: u64 = 16 << 20;
 
 /// Serializes a value to a descriptor. `None` if it cannot be serialized, as paths that are not text.
 pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallError> {
-    let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
-    ringfence_sys::memory_file("orders", &bytes).map(Some)
+    write_behind(Vec::new(), orders)
 }
 
 /// Serializes a value behind bytes that can be read alone.

@@ -56,6 +56,7 @@ static MEMBER: [u32; 256] = {
         let b = byte as u8;
         let alnum = b.is_ascii_alphanumeric();
         let word = alnum || b == b'_';
+        let header = word || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'=');
         let line = b != b'\n' && b != b'\r';
         let bare = b > b' '
             && b < 0x7f
@@ -80,7 +81,7 @@ static MEMBER: [u32; 256] = {
             alnum,
             word,
             word || b == b'-',
-            word || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'='),
+            header,
             alnum || matches!(b, b'+' | b'/' | b'='),
             word || matches!(b, b'-' | b'/'),
             bare,
@@ -93,7 +94,7 @@ static MEMBER: [u32; 256] = {
             alnum || matches!(b, b'.' | b'/' | b'$'),
             alnum || b == b'%',
             word || matches!(b, b'-' | b'/' | b'@'),
-            word || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'=' | b','),
+            header || b == b',',
         ];
         let mut class = 0;
         while class < N_CLASSES {

@@ -180,12 +180,10 @@ impl Layer {
             Self::Privileges => {
                 // Only uid 0 keeps its capabilities across exec.
                 (plan.identity.guest_uid, plan.identity.guest_gid) = (0, 0);
+                let dropped =
+                    [Step::DropBoundingSet, Step::DropCapabilities, Step::NoNewPrivileges];
                 for steps in [&mut plan.setup, &mut plan.payload] {
-                    steps.retain(|step| {
-                        let privileges =
-                            [Step::DropBoundingSet, Step::DropCapabilities, Step::NoNewPrivileges];
-                        !privileges.contains(step)
-                    });
+                    steps.retain(|step| !dropped.contains(step));
                 }
             }
             Self::Environment => plan.environment = std::env::vars_os().collect(),
