@@ -1,7 +1,7 @@
 //! Removes secrets from text before it is shown or recorded (layers 7 and 8): provider keys, tokens, private keys,
 //! passwords in addresses and assignments. Each becomes `[redacted:RULE]`; the text around it stays.
 //!
-//! One pass of an automaton finds the beginnings of secrets (`rules`), a small matcher checks the text that follows.
+//! One pass finds the beginnings of secrets (`rules`), a small matcher checks the text that follows.
 //! Time is linear in the text for any text. Never reports a secret, not even in part: a [`Hit`] is a rule and a count.
 //!
 //! Judges text by its look: a secret that looks like a word passes, and a random string after `token=` does not.
@@ -15,6 +15,7 @@
 //! | `command_line` | passwords among the arguments of commands |
 //! | `header` | credentials in headers |
 //! | `login` | passwords in a `.netrc` |
+//! | `prefixes` | beginnings of secrets |
 //! | `providers` | tokens of providers |
 //! | `random` | strings made by a generator |
 //! | `rules` | the rules as data |
@@ -27,17 +28,16 @@ mod chars;
 mod command_line;
 mod header;
 mod login;
+mod prefixes;
 mod providers;
 mod random;
 mod rules;
 mod stream;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use chars::Runs;
+use prefixes::{Occurrence, RULES};
 use rules::{SecretRule, Tail};
 pub use stream::StreamRedactor;
 
@@ -103,7 +103,7 @@ impl Redactor {
     /// The same for output that need not be UTF-8.
     pub fn redact_bytes(self, bytes: &[u8]) -> Redacted<Cow<'_, [u8]>> {
         let mut text = Cow::Borrowed(bytes);
-        let mut counts = vec![0; TABLES.rules.len()];
+        let mut counts = vec![0; RULES.len()];
         for _ in 0..PASSES_MAX {
             let spans = merge(scan(&text).spans);
             if spans.is_empty() {
@@ -118,7 +118,7 @@ impl Redactor {
 /// Number of hits of each name: several rules can share one.
 fn hits(counts: &[usize]) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
-    for (rule, count) in TABLES.rules.iter().zip(counts).filter(|(_, count)| **count > 0) {
+    for (rule, count) in RULES.iter().zip(counts).filter(|(_, count)| **count > 0) {
         match hits.iter_mut().find(|hit| hit.rule == rule.name) {
             Some(hit) => hit.count += count,
             None => hits.push(Hit { rule: rule.name, count: *count }),
@@ -140,35 +140,6 @@ struct Span {
     rule: usize,
     told: (usize, usize),
 }
-
-/// The automaton over all prefixes, and each prefix's rule and position in its list.
-struct Tables {
-    rules: Vec<&'static SecretRule>,
-    automaton: AhoCorasick,
-    owners: Vec<(usize, usize)>,
-}
-
-static TABLES: LazyLock<Tables> = LazyLock::new(|| {
-    let rules: Vec<_> = rules::all().collect();
-    let mut prefixes = Vec::new();
-    let mut owners = Vec::new();
-    for (index, rule) in rules.iter().enumerate() {
-        for (place, prefix) in rule.prefixes.iter().enumerate() {
-            prefixes.push(*prefix);
-            owners.push((index, place));
-        }
-    }
-    let automaton = AhoCorasickBuilder::new()
-        .ascii_case_insensitive(true)
-        // The kind that is built fastest: a command that runs once builds it for one small text.
-        .kind(Some(AhoCorasickKind::NoncontiguousNFA))
-        // Deeper costs time to make, none costs a list to walk for every byte of text.
-        .dense_depth(1)
-        .prefilter(false)
-        .build(prefixes)
-        .expect("a few hundred short literals");
-    Tables { rules, automaton, owners }
-});
 
 /// State of one pass over a text.
 struct Pass<'t> {
@@ -206,12 +177,10 @@ fn scan(text: &[u8]) -> ScanResult {
     let mut found: Vec<Span> = Vec::new();
     let mut open_from = text.len();
     let mut key_from = text.len();
-    for hit in TABLES.automaton.find_overlapping_iter(text) {
-        let (index, place) = TABLES.owners[hit.pattern().as_usize()];
-        let rule = TABLES.rules[index];
-        let (at, behind) = (hit.start(), hit.end());
+    prefixes::find(text, |Occurrence { start: at, end: behind, rule: index, place }| {
+        let rule = RULES[index];
         if rule.is_exact() && &text[at..behind] != rule.prefixes[place].as_bytes() {
-            continue;
+            return;
         }
         pass.open = false;
         if let Some((start, end)) = pass.secret(rule, at, behind) {
@@ -227,7 +196,7 @@ fn scan(text: &[u8]) -> ScanResult {
                 key_from = key_from.min(at);
             }
         }
-    }
+    });
     ScanResult { spans: found, open_from, key_from }
 }
 
@@ -354,7 +323,7 @@ fn replace(text: &[u8], spans: &[Span], counts: &mut [usize]) -> Vec<u8> {
     for span in spans {
         out.extend_from_slice(&text[at..span.start]);
         out.extend_from_slice(MARK.as_bytes());
-        out.extend_from_slice(TABLES.rules[span.rule].name.as_bytes());
+        out.extend_from_slice(RULES[span.rule].name.as_bytes());
         out.push(b']');
         counts[span.rule] += 1;
         at = span.end;

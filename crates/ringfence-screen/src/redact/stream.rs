@@ -8,7 +8,8 @@
 use std::borrow::Cow;
 
 use super::chars::Class;
-use super::{PASSES_MAX, ScanResult, Span, TABLES, merge, replace, scan};
+use super::prefixes::{self, RULES};
+use super::{PASSES_MAX, ScanResult, Span, merge, replace, scan};
 
 /// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
@@ -136,7 +137,7 @@ impl StreamRedactor {
     fn emit(&mut self, n: usize, mut spans: Vec<Span>, out: &mut Vec<u8>) {
         let mut text = Cow::Borrowed(&self.held[..]);
         let mut cut = n;
-        let mut counts = vec![0; TABLES.rules.len()];
+        let mut counts = vec![0; RULES.len()];
         for _ in 0..PASSES_MAX {
             spans = merge(spans);
             if spans.is_empty() {
@@ -183,8 +184,9 @@ impl StreamRedactor {
 fn plain_words(line: &[u8]) -> usize {
     let word_start =
         |at: usize| at - line[..at].iter().rev().take_while(|b| Class::Bare.has(**b)).count();
-    let first = TABLES.automaton.find_overlapping_iter(line).map(|hit| hit.start()).min();
-    word_start(first.unwrap_or(line.len()))
+    let mut first = line.len();
+    prefixes::find(line, |occurrence| first = first.min(occurrence.start));
+    word_start(first)
 }
 
 /// End of the last line that no secret reaches across, whatever follows; 0 if there is none. `first` is the scan of
@@ -201,7 +203,7 @@ fn safe_cut(held: &[u8], first: &ScanResult) -> usize {
         // A command goes on behind a backslash.
         .filter(|(end, _)| !held[..end - 1].trim_ascii_end().ends_with(b"\\"))
         .collect();
-    let mut counts = vec![0; TABLES.rules.len()];
+    let mut counts = vec![0; RULES.len()];
     for _ in 0..PASSES_MAX {
         let mut told: Vec<_> = present.spans.iter().map(|span| span.told).collect();
         told.sort_unstable();
@@ -224,7 +226,7 @@ fn safe_cut(held: &[u8], first: &ScanResult) -> usize {
         let mut grown = 0_isize;
         for (_, end) in &mut ends {
             while let Some(span) = next.next_if(|span| span.end <= *end) {
-                let mark = super::MARK.len() + TABLES.rules[span.rule].name.len() + 1;
+                let mark = super::MARK.len() + RULES[span.rule].name.len() + 1;
                 grown += mark.cast_signed() - (span.end - span.start).cast_signed();
             }
             *end = end.checked_add_signed(grown).unwrap_or(*end);
