@@ -26,27 +26,35 @@ pub(crate) fn write_maps(pid: i32, identity: &Identity) -> Result<(), CallError>
 pub(crate) struct Translation {
     identity: Identity,
     namespace: OwnedFd,
+    /// The process that made the namespace; it has been told to end.
+    holder: Option<Holder>,
 }
 
 impl Translation {
     /// `None` for an identity that needs none.
     pub(crate) fn of(identity: &Identity) -> Result<Option<Self>, CallError> {
         let Some((disk_uid, disk_gid)) = identity.disk_owner else { return Ok(None) };
-        let holder = Holder::new(Namespaces::USER)?;
+        let mut holder = Holder::new(Namespaces::USER)?;
         write(holder.pid, "uid_map", &exchange(disk_uid, identity.host_uid))?;
         write(holder.pid, "gid_map", &exchange(disk_gid, identity.host_gid))?;
         let path = format!("/proc/{}/ns/user", holder.pid);
         let namespace = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .named(|| format!("open({path:?})"))?;
-        Ok(Some(Self { identity: *identity, namespace }))
+        holder.dismiss();
+        Ok(Some(Self { identity: *identity, namespace, holder: Some(holder) }))
+    }
+
+    /// Waits for the end of the process that made the namespace. Dropping this value waits too.
+    pub(crate) fn reap_holder(&mut self) {
+        self.holder = None;
     }
 }
 
-/// Detached mounts with translated owners, one for each idmapped bind of the plan, in its order. `ready` is a translation
-/// made before.
+/// Detached mounts with translated owners, one for each idmapped bind of the plan, in its order. `translation` is one made
+/// before; a missing one is made.
 pub(crate) fn prepare_mounts(
     plan: &Plan,
-    ready: Option<Translation>,
+    translation: &mut Option<Translation>,
 ) -> Result<Vec<OwnedFd>, CallError> {
     let binds = plan.mounts().filter_map(|mount| match mount {
         Mount::Bind { source: BindSource::Host { path, id, idmapped: true }, .. } => {
@@ -55,12 +63,12 @@ pub(crate) fn prepare_mounts(
         _ => None,
     });
     let mut prepared = Vec::new();
-    let mut translation = ready.filter(|ready| ready.identity == plan.identity);
+    translation.take_if(|made| made.identity != plan.identity);
     for (path, id) in binds {
         if translation.is_none() {
-            translation = Translation::of(&plan.identity)?;
+            *translation = Translation::of(&plan.identity)?;
         }
-        let Some(Translation { namespace, .. }) = &translation else { break };
+        let Some(Translation { namespace, .. }) = translation else { break };
         let mount = clone_tree(&open_exact(path, id)?.0, path)?;
         ringfence_sys::idmap(&mount, namespace, true).map_err(|e| {
             CallError::new(format!("mount_setattr({path:?}, MOUNT_ATTR_IDMAP)"), e.errno)

@@ -9,6 +9,7 @@ use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Signal};
+use rustix::thread::CpuSet;
 
 use crate::cgroup::{self, Leaf};
 use crate::channel::{self, Failure, Message, SetupPart};
@@ -98,11 +99,11 @@ impl PreforkedChild {
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
         let target = leaf.as_ref().and_then(Leaf::clone_target);
-        let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
+        let mut born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
             walk(handover, identity, &done)
         })
         .map_err(Fault::NoNamespaces)?;
-        move_away(born.pid).map_err(cannot("cannot give the child its processors"))?;
+        born.keep_away();
         born.take_identity(&identity)?;
         let leaf = leaf.map(Box::new);
         let before = Some(before);
@@ -128,10 +129,14 @@ impl PreforkedChild {
         if let (Some(leaf), Some(limits)) = (&mut child.leaf, &cgroup) {
             leaf.limit(limits).map_err(cannot("cannot make a cgroup"))?;
         }
-        let translation = Translation::of(&identity).map_err(cannot_translate)?;
-        child.ready = Some(Box::new(ReadyParts { translation }));
+        let mut translation = Translation::of(&identity).map_err(cannot_translate)?;
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
         child.wait_until_ready()?;
+        if let Some(translation) = &mut translation {
+            translation.reap_holder();
+        }
+        child.ready = Some(Box::new(ReadyParts { translation }));
+        child.born.allow_all_processors()?;
         Ok(child)
     }
 
@@ -282,24 +287,6 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     go_on(born, task, plumbing, leaf, None)
 }
 
-/// Moves a child to another processor than this one. Both have work to do, but the kernel often queues a new child behind
-/// its parent, for most of a millisecond, while another processor is idle. Any processor will do from then on.
-fn move_away(child: i32) -> Result<(), CallError> {
-    let child = Pid::from_raw(child);
-    let Ok(all) = rustix::thread::sched_getaffinity(None) else { return Ok(()) };
-    let mut others = all;
-    others.unset(rustix::thread::sched_getcpu());
-    // With all of them busy it would wait longer elsewhere.
-    let is_one_idle = n_runnable().is_some_and(|n| n <= all.count());
-    if others.count() == 0
-        || !is_one_idle
-        || rustix::thread::sched_setaffinity(child, &others).is_err()
-    {
-        return Ok(());
-    }
-    rustix::thread::sched_setaffinity(child, &all).named(|| "sched_setaffinity")
-}
-
 /// Number of threads on this host that run or could: the fourth field of `proc_loadavg(5)`.
 fn n_runnable() -> Option<u32> {
     let text = ringfence_sys::read_kernel_file("/proc/loadavg").ok()?;
@@ -347,7 +334,7 @@ fn go_on(
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
     let mut leaf = leaf;
-    let born = born;
+    let mut born = born;
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
         born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
@@ -370,7 +357,8 @@ fn go_on(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
-    let mounts = identity::prepare_mounts(plan, translation).map_err(cannot_translate)?;
+    let mut translation = translation;
+    let mounts = identity::prepare_mounts(plan, &mut translation).map_err(cannot_translate)?;
     // A child that failed meanwhile has closed its end; the supervisor receives the reason.
     let _ = channel::send(&control, &Message::Supplies(mounts));
     leaf = limited_leaf(task, leaf)?;
@@ -381,8 +369,11 @@ fn go_on(
     // Before the program can change anything, and after the placeholders, which change directories.
     let git = GitWatch::begin(plan);
     (task.permit.0)()?;
+    born.allow_all_processors()?;
     let _ = channel::send(&control, &Message::Leave(tasks));
     drop(control);
+    // Only now: its helper process has ended meanwhile.
+    drop(translation);
     let cleanup = Cleanup { leaf, scratch, hold };
     let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));
     let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
@@ -467,6 +458,8 @@ struct UnsupervisedChild {
     pid: i32,
     pidfd: Option<OwnedFd>,
     ends: Option<Ends>,
+    /// The caller's processors, while the child may not use all of them.
+    processors: Option<CpuSet>,
 }
 
 impl UnsupervisedChild {
@@ -484,7 +477,39 @@ impl UnsupervisedChild {
                 work(handover);
                 ringfence_sys::exit_now(0)
             }
-            Forked::Parent { pid, pidfd } => Ok(Self { pid, pidfd: Some(pidfd), ends: Some(ours) }),
+            Forked::Parent { pid, pidfd } => {
+                Ok(Self { pid, pidfd: Some(pidfd), ends: Some(ours), processors: None })
+            }
+        }
+    }
+
+    /// Keeps the child off the processor of this process while both prepare the run. The kernel often starts a child
+    /// there, and wakes it there for each message, though another processor is idle: one of the two waits for most of a
+    /// millisecond.
+    fn keep_away(&mut self) {
+        let Ok(all) = rustix::thread::sched_getaffinity(None) else { return };
+        let mut others = all;
+        others.unset(rustix::thread::sched_getcpu());
+        // With all of them busy it would wait longer elsewhere.
+        let is_one_idle = n_runnable().is_some_and(|n| n <= all.count());
+        if others.count() > 0
+            && is_one_idle
+            && rustix::thread::sched_setaffinity(Pid::from_raw(self.pid), &others).is_ok()
+        {
+            self.processors = Some(all);
+        }
+    }
+
+    /// Lets the child use every processor of the caller again.
+    fn allow_all_processors(&mut self) -> Result<(), Fault> {
+        let Some(all) = self.processors.take() else { return Ok(()) };
+        match rustix::thread::sched_setaffinity(Pid::from_raw(self.pid), &all) {
+            // The supervisor reports why a child has ended.
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(errno) => Err(cannot("cannot give the child its processors")(CallError::new(
+                "sched_setaffinity",
+                errno,
+            ))),
         }
     }
 

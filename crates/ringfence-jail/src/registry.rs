@@ -572,8 +572,32 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
     }
 }
 
-/// Mode of a directory that holds a name, and the mark by which it is known again: mkdir(1) sets no sticky bit.
+/// Mode of a directory that holds a name. It is known again by its sticky bit, which mkdir(1) does not set; the other bits
+/// follow the directory it is in (`setgid`, a default ACL).
 const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
+
+/// Filesystems that keep no sticky bit: FAT, exFAT, NTFS (three drivers), SMB (two), 9p (Windows drives in WSL), FUSE, vboxsf.
+const WITHOUT_STICKY_BIT: [u32; 10] = [
+    0x4d44,
+    0x2011_bab0,
+    0x5346_544e,
+    0x7366_746e,
+    0x517b,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x0102_1997,
+    0x6573_5546,
+    0x786f_4256,
+];
+
+/// Returns true if a directory in `parent` may be a placeholder, judged by its owner and its mark.
+fn is_marked(parent: &Parent<'_>, stat: &rustix::fs::Stat) -> bool {
+    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
+    is_ours && Mode::from(stat.st_mode).contains(Mode::SVTX)
+        || rustix::fs::fstatfs(parent).is_ok_and(|fs| {
+            u32::try_from(fs.f_type).is_ok_and(|kind| WITHOUT_STICKY_BIT.contains(&kind))
+        })
+}
 
 /// Clears the umask, which is the process's: it holds names for a run, and has one thread. Dropping it brings the umask
 /// back.
@@ -596,15 +620,13 @@ fn unmake(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), Errno> {
     let (parent, name) = parent(root, path).map_err(|error| error.errno)?;
     let still = match shape {
         Shape::EmptyDirectory | Shape::Inert => {
-            let ours = rustix::process::geteuid().as_raw();
             let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            let is_ours = stat.st_uid == ours;
             match FileType::from_raw_mode(stat.st_mode) {
                 // One that the user filled meanwhile is not empty, and stays.
-                FileType::Directory if is_ours && Mode::from(stat.st_mode) == PLACEHOLDER_MODE => {
+                FileType::Directory if is_marked(&parent, &stat) => {
                     return rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
                 }
-                FileType::Socket => is_ours,
+                FileType::Socket => stat.st_uid == rustix::process::geteuid().as_raw(),
                 _ => false,
             }
         }
@@ -720,6 +742,8 @@ pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::open::file_id;
     use ringfence_sys::untrusted::open_absolute;
@@ -755,6 +779,18 @@ mod tests {
         drop(second);
         assert!(!f.root.join(".mcp.json").exists());
         assert!(f.registry.held(wanted[0].root_id).is_empty());
+    }
+
+    #[test]
+    fn a_placeholder_goes_whatever_mode_its_directory_gives_it() {
+        let f = fixture();
+        fs::set_permissions(&f.root, fs::Permissions::from_mode(0o2775)).unwrap();
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
+        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+        let made = f.root.join(".vscode").metadata().unwrap().permissions().mode();
+        assert_eq!(made & 0o7777, 0o3755, "the directory passes its group on");
+        drop(hold);
+        assert!(!f.root.join(".vscode").exists());
     }
 
     #[test]
@@ -883,7 +919,6 @@ mod tests {
 
     #[test]
     fn a_file_that_others_can_write_is_not_trusted() {
-        use std::os::unix::fs::PermissionsExt;
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());

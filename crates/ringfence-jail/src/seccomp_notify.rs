@@ -220,8 +220,7 @@ impl Listener {
         if fd < 0 {
             return Err(Errno::BADF);
         }
-        let leader = thread_group(call.pid).ok_or(Errno::SRCH)?;
-        let pidfd = rustix::process::pidfd_open(leader, PidfdFlags::empty())?;
+        let (_, pidfd) = process_of(call.pid).ok_or(Errno::SRCH)?;
         let mut address = vec![0u8; length];
         let mem = rustix::fs::open(
             format!("/proc/{}/mem", call.pid),
@@ -550,11 +549,19 @@ fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn thread_group(tid: u32) -> Option<Pid> {
+/// The process that a thread belongs to: the id of its first thread, and a descriptor.
+fn process_of(tid: u32) -> Option<(Pid, OwnedFd)> {
+    let open = |first| rustix::process::pidfd_open(first, PidfdFlags::empty()).ok();
+    let thread = Pid::from_raw(tid.try_into().ok()?)?;
+    // Only a first thread has a descriptor. To ask for it costs less than to read the status.
+    if let Some(pidfd) = open(thread) {
+        return Some((thread, pidfd));
+    }
     // Its first line is the thread's name, which can be any bytes.
     let status = ringfence_sys::read_kernel_file(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    Pid::from_raw(line.trim().parse().ok()?)
+    let first = Pid::from_raw(line.trim().parse().ok()?)?;
+    Some((first, open(first)?))
 }
 
 /// Name that Node 24 gives its first thread, whatever the program.
@@ -563,7 +570,7 @@ const NODE_FIRST_THREAD: &str = "MainThread";
 /// Name of the program that a thread belongs to.
 fn program_name(tid: u32) -> Option<String> {
     // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
-    let first = thread_group(tid)?.as_raw_nonzero();
+    let first = process_of(tid)?.0.as_raw_nonzero();
     let mut name = ringfence_sys::read_kernel_file(format!("/proc/{first}/comm")).ok()?;
     if name.trim_end() == NODE_FIRST_THREAD {
         #[expect(

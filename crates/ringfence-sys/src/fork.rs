@@ -188,6 +188,11 @@ impl Holder {
         }
         Ok(Self { pid, ours: Some(ours), _pipe: pipe, _stack: stack })
     }
+
+    /// Tells it to end, without waiting for that.
+    pub fn dismiss(&mut self) {
+        self.ours = None;
+    }
 }
 
 impl Drop for Holder {

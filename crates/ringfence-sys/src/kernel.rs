@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 /// Opens one for reading.
@@ -13,8 +13,15 @@ pub fn open_kernel_file(path: impl AsRef<Path>) -> io::Result<File> {
 /// The text of one, whatever its length, which the kernel does not say before. What is not UTF-8 is replaced: a process can
 /// have any bytes as its name.
 pub fn read_kernel_file(path: impl AsRef<Path>) -> io::Result<String> {
+    let file = File::open(path)?;
+    // The standard library asks for length and position first, which a file of the kernel's does not have.
     let mut text = Vec::with_capacity(4096);
-    File::open(path)?.read_to_end(&mut text)?;
+    while rustix::io::retry_on_intr(|| {
+        rustix::io::read(&file, rustix::buffer::spare_capacity(&mut text))
+    })? > 0
+    {
+        text.reserve(1);
+    }
     Ok(String::from_utf8(text)
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
