@@ -1,7 +1,7 @@
 //! The child: `for step in steps`. It executes the plan, reports the first failure, and decides nothing.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use ringfence_plan::catalogue::SSH_AGENT;
@@ -368,20 +368,26 @@ impl Child {
 
     /// Puts 0, 1 and 2 in place and marks everything else to be closed by exec.
     fn wire_stdio(&self) -> Result<(), CallError> {
-        // Move the sources above 3 first, so that no move overwrites one.
-        let mut sources: Vec<OwnedFd> = Vec::with_capacity(3);
-        for slot in &self.handover.stdio {
+        // Move sources away from 0, 1 and 2 first, so that no move overwrites one.
+        let mut moved: [Option<OwnedFd>; 3] = [const { None }; 3];
+        let mut sources: Vec<BorrowedFd<'_>> = Vec::with_capacity(3);
+        for (slot, moved) in self.handover.stdio.iter().zip(&mut moved) {
             let fd = match (slot, &self.terminal) {
                 (Some(fd), _) => fd.as_fd(),
                 (None, Some(terminal)) => terminal.as_fd(),
                 (None, None) => return Err(CallError::new("no terminal for stdio", Errno::BADF)),
             };
-            sources
-                .push(rustix::io::fcntl_dupfd_cloexec(fd, 4).named(|| "fcntl(F_DUPFD_CLOEXEC)")?);
+            let fd = if fd.as_raw_fd() > 2 {
+                fd
+            } else {
+                let copy = rustix::io::fcntl_dupfd_cloexec(fd, 4);
+                OwnedFd::as_fd(moved.insert(copy.named(|| "fcntl(F_DUPFD_CLOEXEC)")?))
+            };
+            sources.push(fd);
         }
-        rustix::stdio::dup2_stdin(&sources[0]).named(|| "dup2(0)")?;
-        rustix::stdio::dup2_stdout(&sources[1]).named(|| "dup2(1)")?;
-        rustix::stdio::dup2_stderr(&sources[2]).named(|| "dup2(2)")?;
+        rustix::stdio::dup2_stdin(sources[0]).named(|| "dup2(0)")?;
+        rustix::stdio::dup2_stdout(sources[1]).named(|| "dup2(1)")?;
+        rustix::stdio::dup2_stderr(sources[2]).named(|| "dup2(2)")?;
         let Some(channel) = &self.handover.channel else {
             return ringfence_sys::set_cloexec_from(3);
         };

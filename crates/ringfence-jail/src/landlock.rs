@@ -4,14 +4,12 @@ use std::os::fd::OwnedFd;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, Scope,
+    RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use ringfence_plan::{LandlockPlan, LandlockReading, RuleAccess};
 use ringfence_sys::{CallError, Named};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-
-use crate::open::id_of;
 
 /// Restricts this thread permanently.
 pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
@@ -43,23 +41,26 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
             Err(Errno::NOENT) if rule.id.is_none() => continue,
             other => other.named(|| format!("open({:?}) for landlock", rule.path))?,
         };
-        let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
-        if rule.id.is_some_and(|id| id_of(&stat) != id) {
+        if let Some(id) = rule.id
+            && crate::open::file_id(&fd)? != id
+        {
             return Err(CallError::new(
                 format!("open({:?}): another file than was surveyed", rule.path),
                 Errno::STALE,
             ));
         }
-        let mut access = rights(rule.access, abi) & handled;
-        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory {
-            access &= AccessFs::from_file(abi);
-        }
+        // Best effort only in this: rights that a file cannot have are left out of its rule.
+        let access = rights(rule.access, abi) & handled;
+        let rule_beneath = PathBeneath::new(fd, access).set_compatibility(CompatLevel::BestEffort);
         created = created
-            .add_rule(PathBeneath::new(fd, access))
+            .add_rule(rule_beneath)
             .map_err(|e| call(&format!("add_rule {:?}", rule.path), &e))?;
     }
-    created.restrict_self().map_err(|e| call("restrict_self", &e))?;
-    Ok(())
+    let status = created.restrict_self().map_err(|e| call("restrict_self", &e))?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err(call("restrict_self", &"not enforced")),
+        _ => Ok(()),
+    }
 }
 
 /// The newest ABI that both the plan and the crate know.

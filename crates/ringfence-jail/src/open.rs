@@ -34,7 +34,6 @@ pub(crate) fn id_of(stat: &Stat) -> FileId {
 }
 
 /// The identity of a descriptor's file.
-#[cfg(test)]
 pub(crate) fn file_id(fd: impl std::os::fd::AsFd) -> Result<FileId, CallError> {
     rustix::fs::fstat(fd).named(|| "fstat").map(|stat| id_of(&stat))
 }

@@ -88,9 +88,12 @@ impl Running {
         let is_late = Arc::new(AtomicBool::new(false));
         let (late, test, shown) = (Arc::clone(&is_late), test_name(), program.clone());
         let watch = after(limit, move || {
+            // Before the signal: the test may see the end of the process at once.
+            late.store(true, Ordering::SeqCst);
             // By a descriptor: were the process gone, its number could be another's.
-            if rustix::process::pidfd_send_signal(&process, Signal::KILL).is_ok() {
-                late.store(true, Ordering::SeqCst);
+            if rustix::process::pidfd_send_signal(&process, Signal::KILL).is_err() {
+                late.store(false, Ordering::SeqCst);
+            } else {
                 say(&format!("TIMED OUT {test}: {shown} was killed after {limit:?}"));
             }
         });

@@ -96,19 +96,38 @@ pub(crate) struct Attacks {
     pub(crate) only: String,
 }
 
-/// Writes the image for `kernel` into `dir`. `peers` are programs to compare with.
+/// What the image holds besides the system.
+pub(crate) struct Contents<'a> {
+    /// The binary under proof.
+    pub(crate) binary: &'a Path,
+    pub(crate) attacks: Option<Attacks>,
+    /// Programs to compare with.
+    pub(crate) peers: &'static [&'static str],
+    /// Runs of a soak, which is this program's.
+    pub(crate) soak_runs: Option<u32>,
+}
+
+/// Where this program is in the image.
+const XTASK: &str = "/vm/xtask";
+
+/// Writes the image for `kernel` into `dir`.
 pub(crate) fn build(
-    binary: &Path,
+    contents: &Contents<'_>,
     kernel: &Kernel,
-    attacks: Option<&Attacks>,
-    peers: &[&str],
     dir: &Path,
 ) -> Result<PathBuf, CannotTry> {
+    let Contents { binary, attacks, peers, soak_runs } = contents;
+    let attacks = attacks.as_ref();
     let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    let mut programs = vec![binary.to_owned()];
-    files.insert("/usr/bin/ringfence".into(), binary.to_owned());
+    let mut programs = vec![binary.to_path_buf()];
+    files.insert("/usr/bin/ringfence".into(), binary.to_path_buf());
+    if soak_runs.is_some() {
+        let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+        programs.push(own.clone());
+        files.insert(XTASK.into(), own);
+    }
     let more: &[&str] = if attacks.is_some() { &ATTACK_TOOLS } else { &[] };
-    for tool in TOOLS.iter().chain(more).chain(peers) {
+    for tool in TOOLS.iter().chain(more).chain(*peers) {
         let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
         let found = dirs.iter().map(|d| Path::new(d).join(tool)).find(|p| p.exists());
         let path =
@@ -132,8 +151,12 @@ pub(crate) fn build(
     let image = dir.join(format!("initramfs-{}.cpio", kernel.release));
     let only = attacks.map_or("", |a| a.only.as_str());
     let harness = attacks.map(|a| a.programs[0].display().to_string()).unwrap_or_default();
-    let script = format!("TMPDIR=/ws RINGFENCE_TEST_SLOWNESS={SLOWNESS} exec {harness} {only}\n");
-    write(&image, &files, &script)
+    let escapes = format!("TMPDIR=/ws RINGFENCE_TEST_SLOWNESS={SLOWNESS} exec {harness} {only}\n");
+    let soak = format!(
+        "TMPDIR=$PWD exec {XTASK} soak --parallel --binary /usr/bin/ringfence --runs {}\n",
+        soak_runs.unwrap_or_default()
+    );
+    write(&image, &files, &[("vm/escapes.sh", &escapes), ("vm/soak.sh", &soak)])
         .map_err(|e| format!("cannot write `{}`: {e}", image.display()))?;
     Ok(image)
 }
@@ -151,7 +174,11 @@ fn attack_files(attacks: &Attacks) -> Result<Vec<PathBuf>, CannotTry> {
     Ok(files)
 }
 
-fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>, escapes: &str) -> std::io::Result<()> {
+fn write(
+    image: &Path,
+    files: &BTreeMap<PathBuf, PathBuf>,
+    scripts: &[(&str, &str)],
+) -> std::io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(fs::File::create(image)?));
     let mut there = BTreeSet::new();
     for name in [
@@ -198,7 +225,9 @@ fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>, escapes: &str) -> std
     archive.file("vm/main.sh", 0o755, 0, include_bytes!("../../vm/main.sh"))?;
     archive.file("vm/cost.py", 0o644, 0, include_bytes!("../../vm/cost.py"))?;
     archive.file("vm/services.py", 0o644, 0, include_bytes!("../../vm/services.py"))?;
-    archive.file("vm/escapes.sh", 0o644, 0, escapes.as_bytes())?;
+    for (at, text) in scripts {
+        archive.file(at, 0o644, 0, text.as_bytes())?;
+    }
     for scenario in &SCENARIOS {
         archive.directory(&format!("vm/{}", scenario.name), 0o755)?;
         for (number, step) in scenario.steps.iter().enumerate() {

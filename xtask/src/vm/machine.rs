@@ -61,7 +61,7 @@ pub(crate) fn boot(
         scenario.kernel_line
     );
     let child = Command::new("qemu-system-x86_64")
-        .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1536"])
+        .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "3072"])
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
         .arg("-kernel")
         .arg(&kernel.vmlinuz)

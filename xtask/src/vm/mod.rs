@@ -22,12 +22,16 @@ pub(crate) struct VmArgs {
     /// The kernel series to boot, as Debian packages it for clouds
     #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned(), "6.12".to_owned()])]
     kernel: Vec<String>,
-    /// Only this scenario: default, noipv6, nouserns, nolandlock, nothing; only when named, because they take long: escapes, cost
+    /// Only this scenario: default, noipv6, nouserns, nolandlock, nothing; only when named, because they take long: escapes, cost,
+    /// soak
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Of the scenario `escapes`, only attacks whose name contains this
     #[arg(long, value_name = "WORD", default_value = "as_nobody")]
     only: String,
+    /// Runs of the scenario `soak`, as root, as a user, and as a user with a cgroup of their own
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    runs: u32,
     /// The binary to prove; a release build of this workspace when not given
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -63,12 +67,17 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     } else {
         None
     };
-    let peers: &[&str] = if needs(Needs::Bubblewrap) { &["bwrap"] } else { &[] };
+    let contents = image::Contents {
+        binary: &binary,
+        attacks,
+        peers: if needs(Needs::Bubblewrap) { &["bwrap"] } else { &[] },
+        soak_runs: needs(Needs::Xtask).then_some(args.runs),
+    };
     let mut boots = Vec::new();
     let mut n_wrong = 0;
     for series in &args.kernel {
         let kernel = kernel::fetch(series, &dir)?;
-        let image = image::build(&binary, &kernel, attacks.as_ref(), peers, &dir)?;
+        let image = image::build(&contents, &kernel, &dir)?;
         for scenario in &chosen {
             let started = Instant::now();
             let answers = machine::boot(&kernel, &image, scenario, &dir)?;

@@ -44,6 +44,8 @@ pub(crate) enum Needs {
     Attacks,
     /// Bubblewrap, to compare with.
     Bubblewrap,
+    /// This program, which soaks.
+    Xtask,
 }
 
 /// One shell script and what it must answer.
@@ -374,7 +376,7 @@ const ORDINARY: Scenario = Scenario {
 };
 
 /// Every scenario.
-pub(crate) const SCENARIOS: [Scenario; 7] = [
+pub(crate) const SCENARIOS: [Scenario; 8] = [
     ORDINARY,
     Scenario { name: "noipv6", kernel_line: "ipv6.disable=1", steps: NO_IPV6, ..ORDINARY },
     Scenario {
@@ -403,6 +405,13 @@ pub(crate) const SCENARIOS: [Scenario; 7] = [
         duration: Duration::Long,
         needs: Needs::Bubblewrap,
         steps: COSTS,
+        ..ORDINARY
+    },
+    Scenario {
+        name: "soak",
+        duration: Duration::Long,
+        needs: Needs::Xtask,
+        steps: SOAKS,
         ..ORDINARY
     },
 ];
@@ -686,3 +695,13 @@ attempt(\"v6\", lambda: socket.socket(socket.AF_INET6))
 /// Every attack of `escapes/`, by their own harness.
 const ATTACKS: &[Step] =
     &[step("attacks", Root, "exec sh /vm/escapes.sh", &[Code(0), StdoutHas("test result: ok")])];
+
+const SOAK: &str = "exec sh /vm/soak.sh";
+const SOAKED: &[Expect] = &[Code(0), StdoutHas("failed              0\n")];
+
+/// 64 runs at once, by everyone.
+const SOAKS: &[Step] = &[
+    step("64 at once", Root, SOAK, SOAKED),
+    step("64 at once", User, SOAK, SOAKED),
+    step("64 at once", Delegated, SOAK, SOAKED),
+];

@@ -308,8 +308,10 @@ fn second_listener_works() -> bool {
 
 fn homes(caller: &Caller, uid: u32) -> Vec<PathBuf> {
     let from_env = caller.environment.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    let mut named: Vec<PathBuf> = from_env.into_iter().chain(passwd_home(uid)).collect();
+    named.dedup();
     let mut homes: Vec<PathBuf> = Vec::new();
-    for home in from_env.into_iter().chain(passwd_home(uid)) {
+    for home in named {
         let Some(found) = found(&home) else { continue };
         let usable = found.kind == FileKind::Directory && found.path != Path::new("/");
         if usable && !homes.contains(&found.path) {
