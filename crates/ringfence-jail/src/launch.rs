@@ -9,7 +9,6 @@ use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Signal};
-use rustix::thread::CpuSet;
 
 use crate::cgroup::{self, Leaf};
 use crate::channel::{self, Failure, Message, SetupPart};
@@ -99,11 +98,11 @@ impl PreforkedChild {
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
         let target = leaf.as_ref().and_then(Leaf::clone_target);
-        let mut born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
+        let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
             walk(handover, identity, &done)
         })
         .map_err(Fault::NoNamespaces)?;
-        born.keep_away();
+        move_away(born.pid).map_err(cannot("cannot give the child its processors"))?;
         born.take_identity(&identity)?;
         let leaf = leaf.map(Box::new);
         let before = Some(before);
@@ -136,7 +135,6 @@ impl PreforkedChild {
             translation.reap_holder();
         }
         child.ready = Some(Box::new(ReadyParts { translation }));
-        child.born.allow_all_processors()?;
         Ok(child)
     }
 
@@ -287,6 +285,24 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     go_on(born, task, plumbing, leaf, None)
 }
 
+/// Moves a child to another processor than this one. Both have work to do, but the kernel often queues a new child behind
+/// its parent, for most of a millisecond, while another processor is idle. Any processor will do from then on.
+fn move_away(child: i32) -> Result<(), CallError> {
+    let child = Pid::from_raw(child);
+    let Ok(all) = rustix::thread::sched_getaffinity(None) else { return Ok(()) };
+    let mut others = all;
+    others.unset(rustix::thread::sched_getcpu());
+    // With all of them busy it would wait longer elsewhere.
+    let is_one_idle = n_runnable().is_some_and(|n| n <= all.count());
+    if others.count() == 0
+        || !is_one_idle
+        || rustix::thread::sched_setaffinity(child, &others).is_err()
+    {
+        return Ok(());
+    }
+    rustix::thread::sched_setaffinity(child, &all).named(|| "sched_setaffinity")
+}
+
 /// Number of threads on this host that run or could: the fourth field of `proc_loadavg(5)`.
 fn n_runnable() -> Option<u32> {
     let text = ringfence_sys::read_kernel_file("/proc/loadavg").ok()?;
@@ -334,7 +350,7 @@ fn go_on(
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
     let mut leaf = leaf;
-    let mut born = born;
+    let born = born;
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
         born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
@@ -369,7 +385,6 @@ fn go_on(
     // Before the program can change anything, and after the placeholders, which change directories.
     let git = GitWatch::begin(plan);
     (task.permit.0)()?;
-    born.allow_all_processors()?;
     let _ = channel::send(&control, &Message::Leave(tasks));
     drop(control);
     // Only now: its helper process has ended meanwhile.
@@ -458,8 +473,6 @@ struct UnsupervisedChild {
     pid: i32,
     pidfd: Option<OwnedFd>,
     ends: Option<Ends>,
-    /// The caller's processors, while the child may not use all of them.
-    processors: Option<CpuSet>,
 }
 
 impl UnsupervisedChild {
@@ -477,39 +490,7 @@ impl UnsupervisedChild {
                 work(handover);
                 ringfence_sys::exit_now(0)
             }
-            Forked::Parent { pid, pidfd } => {
-                Ok(Self { pid, pidfd: Some(pidfd), ends: Some(ours), processors: None })
-            }
-        }
-    }
-
-    /// Keeps the child off the processor of this process while both prepare the run. The kernel often starts a child
-    /// there, and wakes it there for each message, though another processor is idle: one of the two waits for most of a
-    /// millisecond.
-    fn keep_away(&mut self) {
-        let Ok(all) = rustix::thread::sched_getaffinity(None) else { return };
-        let mut others = all;
-        others.unset(rustix::thread::sched_getcpu());
-        // With all of them busy it would wait longer elsewhere.
-        let is_one_idle = n_runnable().is_some_and(|n| n <= all.count());
-        if others.count() > 0
-            && is_one_idle
-            && rustix::thread::sched_setaffinity(Pid::from_raw(self.pid), &others).is_ok()
-        {
-            self.processors = Some(all);
-        }
-    }
-
-    /// Lets the child use every processor of the caller again.
-    fn allow_all_processors(&mut self) -> Result<(), Fault> {
-        let Some(all) = self.processors.take() else { return Ok(()) };
-        match rustix::thread::sched_setaffinity(Pid::from_raw(self.pid), &all) {
-            // The supervisor reports why a child has ended.
-            Ok(()) | Err(Errno::SRCH) => Ok(()),
-            Err(errno) => Err(cannot("cannot give the child its processors")(CallError::new(
-                "sched_setaffinity",
-                errno,
-            ))),
+            Forked::Parent { pid, pidfd } => Ok(Self { pid, pidfd: Some(pidfd), ends: Some(ours) }),
         }
     }
 
