@@ -33,7 +33,9 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
     if plan.abi >= 6 {
         ruleset = ruleset.scope(Scope::from_all(abi)).map_err(|e| call("scope", &e))?;
     }
-    let mut created = ruleset.create().map_err(|e| call("create_ruleset", &e))?;
+    // Best effort only for rules: rights that a file cannot have are left out of its rule.
+    let created = ruleset.create().map_err(|e| call("create_ruleset", &e))?;
+    let mut created = created.set_compatibility(CompatLevel::BestEffort);
     for rule in &plan.rules {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let fd: OwnedFd = match rustix::fs::open(&rule.path, flags, Mode::empty()) {
@@ -49,13 +51,12 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
                 Errno::STALE,
             ));
         }
-        // Best effort only in this: rights that a file cannot have are left out of its rule.
         let access = rights(rule.access, abi) & handled;
-        let rule_beneath = PathBeneath::new(fd, access).set_compatibility(CompatLevel::BestEffort);
         created = created
-            .add_rule(rule_beneath)
+            .add_rule(PathBeneath::new(fd, access))
             .map_err(|e| call(&format!("add_rule {:?}", rule.path), &e))?;
     }
+    let created = created.set_compatibility(CompatLevel::HardRequirement);
     let status = created.restrict_self().map_err(|e| call("restrict_self", &e))?;
     match status.ruleset {
         RulesetStatus::NotEnforced => Err(call("restrict_self", &"not enforced")),
@@ -86,5 +87,38 @@ fn rights(access: RuleAccess, abi: ABI) -> BitFlags<AccessFs> {
             let truncate = AccessFs::from_all(abi) & AccessFs::Truncate;
             read | AccessFs::WriteFile | ioctl | truncate
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_plan::LandlockRule;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_for_a_file_leaves_out_what_only_directories_have() {
+        if ringfence_sys::landlock_abi() == 0 {
+            return ringfence_testing::missing("landlock", "this kernel has no Landlock");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (named, other) = (dir.path().join("named"), dir.path().join("other"));
+        for file in [&named, &other] {
+            std::fs::write(file, "text").unwrap();
+        }
+        let plan = LandlockPlan {
+            abi: ringfence_sys::landlock_abi(),
+            reading: LandlockReading::Seen,
+            deny_tcp: false,
+            rules: vec![LandlockRule { path: named.clone(), access: RuleAccess::Read, id: None }],
+        };
+        // It restricts the thread.
+        let read = std::thread::spawn(move || {
+            restrict(&plan).unwrap();
+            [named, other].map(|file| std::fs::read(file).map_err(|e| e.kind()))
+        });
+        let [named, other] = read.join().unwrap();
+        assert_eq!(named, Ok(b"text".to_vec()));
+        assert_eq!(other, Err(std::io::ErrorKind::PermissionDenied));
     }
 }
