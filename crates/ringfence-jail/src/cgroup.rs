@@ -102,7 +102,7 @@ fn forget_parent() {
 }
 
 fn search_parent() -> Result<Parent, String> {
-    let own = crate::survey::small_file("/proc/self/cgroup")
+    let own = read_kernel_file("/proc/self/cgroup")
         .map_err(|e| format!("/proc/self/cgroup cannot be read: {e}"))?;
     let top = Path::new("/sys/fs/cgroup");
     let path_of = |controller: &str| {

@@ -577,7 +577,7 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
 const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
 
 /// Filesystems that keep no sticky bit: FAT, exFAT, NTFS (three drivers), SMB (two), 9p (Windows drives in WSL), FUSE, vboxsf.
-const WITHOUT_STICKY_BIT: [u32; 10] = [
+const WITHOUT_STICKY_BIT: [rustix::fs::FsWord; 10] = [
     0x4d44,
     0x2011_bab0,
     0x5346_544e,
@@ -590,13 +590,8 @@ const WITHOUT_STICKY_BIT: [u32; 10] = [
     0x786f_4256,
 ];
 
-/// Returns true if a directory in `parent` may be a placeholder, judged by its owner and its mark.
-fn is_marked(parent: &Parent<'_>, stat: &rustix::fs::Stat) -> bool {
-    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
-    is_ours && Mode::from(stat.st_mode).contains(Mode::SVTX)
-        || rustix::fs::fstatfs(parent).is_ok_and(|fs| {
-            u32::try_from(fs.f_type).is_ok_and(|kind| WITHOUT_STICKY_BIT.contains(&kind))
-        })
+fn keeps_sticky_bit(dir: &Parent<'_>) -> bool {
+    !rustix::fs::fstatfs(dir).is_ok_and(|fs| WITHOUT_STICKY_BIT.contains(&fs.f_type))
 }
 
 /// Clears the umask, which is the process's: it holds names for a run, and has one thread. Dropping it brings the umask
@@ -621,12 +616,14 @@ fn unmake(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), Errno> {
     let still = match shape {
         Shape::EmptyDirectory | Shape::Inert => {
             let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
+            let is_marked = is_ours && Mode::from(stat.st_mode).contains(Mode::SVTX);
             match FileType::from_raw_mode(stat.st_mode) {
                 // One that the user filled meanwhile is not empty, and stays.
-                FileType::Directory if is_marked(&parent, &stat) => {
+                FileType::Directory if is_marked || !keeps_sticky_bit(&parent) => {
                     return rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
                 }
-                FileType::Socket => stat.st_uid == rustix::process::geteuid().as_raw(),
+                FileType::Socket => is_ours,
                 _ => false,
             }
         }
@@ -713,7 +710,7 @@ fn all_roots_alone(path: &Path, budget: &Budget) -> bool {
 /// Start time of a process, in clock ticks since boot; together with the pid it is unique. See `proc_pid_stat(5)`: the
 /// 22nd field; the second is in parentheses and can contain anything.
 pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = crate::survey::small_file(format!("/proc/{pid}/stat")).ok()?;
+    let stat = ringfence_sys::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
@@ -741,189 +738,5 @@ pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-    use crate::open::file_id;
-    use ringfence_sys::untrusted::open_absolute;
-
-    struct Fixture {
-        _dir: tempfile::TempDir,
-        root: PathBuf,
-        registry: Registry,
-    }
-
-    fn fixture() -> Fixture {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap().join("w");
-        fs::create_dir(&root).unwrap();
-        let registry = Registry::new(&dir.path().join("state"));
-        Fixture { _dir: dir, root, registry }
-    }
-
-    fn placeholder(root: &Path, name: &str, shape: PlaceholderShape) -> Placeholder {
-        let root_id = file_id(open_absolute(root).unwrap()).unwrap();
-        Placeholder { root: root.to_owned(), root_id, path: name.into(), shape }
-    }
-
-    #[test]
-    fn a_placeholder_stays_until_the_last_run_lets_go() {
-        let f = fixture();
-        let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Inert)];
-        let first = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-        let second = f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap();
-        assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".mcp.json")));
-        drop(first);
-        assert!(f.root.join(".mcp.json").exists());
-        drop(second);
-        assert!(!f.root.join(".mcp.json").exists());
-        assert!(f.registry.held(wanted[0].root_id).is_empty());
-    }
-
-    #[test]
-    fn a_placeholder_goes_whatever_mode_its_directory_gives_it() {
-        let f = fixture();
-        fs::set_permissions(&f.root, fs::Permissions::from_mode(0o2775)).unwrap();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
-        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-        let made = f.root.join(".vscode").metadata().unwrap().permissions().mode();
-        assert_eq!(made & 0o7777, 0o3755, "the directory passes its group on");
-        drop(hold);
-        assert!(!f.root.join(".vscode").exists());
-    }
-
-    #[test]
-    fn what_somebody_made_of_a_placeholder_is_theirs() {
-        let f = fixture();
-        let wanted = [
-            placeholder(&f.root, ".claude", PlaceholderShape::Inert),
-            placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
-        ];
-        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-        fs::remove_file(f.root.join(".claude")).unwrap();
-        fs::create_dir(f.root.join(".claude")).unwrap();
-        fs::write(f.root.join("config.worktree"), "[core]").unwrap();
-        drop(hold);
-        assert!(f.root.join(".claude").is_dir());
-        assert!(f.root.join("config.worktree").exists());
-    }
-
-    #[test]
-    fn the_next_start_sweeps_what_a_dead_run_left() {
-        let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-        std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
-        assert!(f.root.join(".vscode").exists());
-        f.registry.sweep_now();
-        assert!(!f.root.join(".vscode").exists());
-    }
-
-    #[test]
-    fn sweeps_reach_every_record_in_turn() {
-        let f = fixture();
-        let n_roots = SWEEP_MAX * 2 + 10;
-        let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-        let root = |i: usize| f.root.join(format!("{i}"));
-        for i in 0..n_roots {
-            fs::create_dir(root(i)).unwrap();
-            let wanted = [placeholder(&root(i), ".vscode", PlaceholderShape::Inert)];
-            std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
-        }
-        let n_left = || (0..n_roots).filter(|&i| root(i).join(".vscode").exists()).count();
-        // Records stay as long as their directory does, so each sweep must go on behind the last.
-        for expected in [n_roots - SWEEP_MAX, n_roots - 2 * SWEEP_MAX, 0] {
-            f.registry.sweep_now();
-            assert_eq!(n_left(), expected);
-        }
-        let again = [placeholder(&root(0), ".vscode", PlaceholderShape::Inert)];
-        std::mem::forget(f.registry.hold(&[], &again, &dead).unwrap());
-        for _ in 0..3 {
-            f.registry.sweep_now();
-        }
-        assert_eq!(n_left(), 0);
-    }
-
-    #[test]
-    fn a_planted_link_is_not_followed() {
-        let f = fixture();
-        let outside = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(outside.path(), f.root.join("git")).unwrap();
-        let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Inert)];
-        assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).is_err());
-        assert!(!outside.path().join("hooks").exists());
-    }
-
-    #[test]
-    fn a_damaged_record_is_set_aside_and_told() {
-        let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
-        let file = f.registry.file(wanted[0].root_id);
-        for text in [b"{not json".to_vec(), vec![b' '; 2 << 20]] {
-            fs::write(&file, &text).unwrap();
-            assert!(f.registry.held(wanted[0].root_id).is_empty());
-            let notices = f.registry.sweep_now();
-            assert!(notices.len() == 1 && notices[0].contains("damaged"), "{notices:?}");
-            assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_ok());
-            assert!(!f.root.join(".vscode").exists());
-        }
-    }
-
-    #[test]
-    fn a_workspace_with_too_many_names_spoils_no_other() {
-        let f = fixture();
-        let other = f.root.parent().unwrap().join("other");
-        fs::create_dir(&other).unwrap();
-        let name = |i: usize| format!("{i:04}{}", "n".repeat(240));
-        let wanted: Vec<Placeholder> =
-            (0..8000).map(|i| placeholder(&f.root, &name(i), PlaceholderShape::Inert)).collect();
-        let refused = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap_err();
-        assert_eq!(refused.errno, Errno::FBIG);
-        let few = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        assert!(f.registry.hold(&[], &few, &RunKey::of_this_process("2")).is_ok());
-        let others = [placeholder(&other, ".vscode", PlaceholderShape::Inert)];
-        assert!(f.registry.hold(&[], &others, &RunKey::of_this_process("3")).is_ok());
-    }
-
-    #[test]
-    fn what_lies_in_a_workspace_is_known_to_be_writable() {
-        let f = fixture();
-        let inside = f.root.join("sub");
-        fs::create_dir(&inside).unwrap();
-        assert_eq!(f.registry.written_by_runs(&inside), None);
-        let id = file_id(open_absolute(&f.root).unwrap()).unwrap();
-        let dir = WritableDir { path: f.root.clone(), id };
-        drop(f.registry.hold(&[dir], &[], &RunKey::of_this_process("1")).unwrap());
-        assert_eq!(f.registry.written_by_runs(&inside).as_deref(), Some(f.root.as_path()));
-        assert_eq!(f.registry.written_by_runs(f.root.parent().unwrap()), None);
-        // Gone with the directory.
-        fs::remove_dir_all(&f.root).unwrap();
-        f.registry.sweep_now();
-        assert!(!f.registry.file(id).exists());
-    }
-
-    #[test]
-    fn a_record_with_an_interrupted_cut_behind_it_is_still_read() {
-        let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-        let file = f.registry.file(wanted[0].root_id);
-        let text = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("{text}ons\":[1,2]}}]")).unwrap();
-        assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".vscode")));
-        drop(hold);
-        assert!(!f.root.join(".vscode").exists());
-    }
-
-    #[test]
-    fn a_file_that_others_can_write_is_not_trusted() {
-        let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
-        fs::set_permissions(f.registry.file(wanted[0].root_id), fs::Permissions::from_mode(0o666))
-            .unwrap();
-        assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_err());
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;

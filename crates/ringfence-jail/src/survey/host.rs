@@ -15,7 +15,7 @@ use ringfence_plan::{
 };
 use ringfence_spec::{Code, CommandPreset, Problem};
 use ringfence_sys::untrusted::{self, open_absolute, read_trusted};
-use ringfence_sys::{Budget, CallError, Named as _, open_kernel_file};
+use ringfence_sys::{Budget, CallError, Named as _, read_kernel_file};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::SecureComputingMode;
 
@@ -61,7 +61,7 @@ pub(crate) fn caller_ids_of(planner: rustix::process::Pid) -> CallerIds {
     // Constant for the life of this process, and needed twice on the way to a run.
     static MAP: OnceLock<String> = OnceLock::new();
     let uid = rustix::process::geteuid().as_raw();
-    let map = MAP.get_or_init(|| small_file("/proc/self/uid_map").unwrap_or_default());
+    let map = MAP.get_or_init(|| read_kernel_file("/proc/self/uid_map").unwrap_or_default());
     let mapped = mapped(uid, map);
     CallerIds {
         uid,
@@ -74,21 +74,6 @@ pub(crate) fn caller_ids_of(planner: rustix::process::Pid) -> CallerIds {
         },
         stand_in_id: STAND_IN_FIRST + planner.as_raw_nonzero().get().unsigned_abs() % (1 << 22),
     }
-}
-
-/// Reads a file that fits into a page, with as few calls as possible: every run reads several.
-pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
-    let mut file = open_kernel_file(path)?;
-    let mut bytes = vec![0; 4096];
-    let mut n = 0;
-    while n < bytes.len() {
-        match std::io::Read::read(&mut file, &mut bytes[n..])? {
-            0 => break,
-            more => n += more,
-        }
-    }
-    bytes.truncate(n);
-    String::from_utf8(bytes).map_err(std::io::Error::other)
 }
 
 /// Surveys the host.
@@ -160,7 +145,7 @@ impl KernelFeatures {
 
 /// Core dumps on this host, and `kernel.core_pattern` itself.
 pub(crate) fn core_dumps() -> (CoreDumps, String) {
-    let pattern = small_file("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let pattern = read_kernel_file("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Core);
     (CoreDumps::new(&pattern, limit.maximum), pattern.trim_end().to_owned())
 }
