@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use ringfence_search::{
-    ChunkOptions, Index, Limits, Mode, Query, Source as _, Tree, Weights, chunk_text, decode,
+    ChunkOptions, Index, IndexLimits, Mode, Query, Source as _, Tree, Weights, chunk_text, decode,
 };
 use serde_json::{Value, json};
 
@@ -151,7 +151,7 @@ fn repos(args: &RelevanceArgs, chunks: ChunkOptions) -> Result<Vec<Repo>, Cannot
             .collect();
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let fail = |error: &dyn std::fmt::Display| format!("cannot index {name}: {error}");
-        let limits = Limits { chunks, ..Limits::default() };
+        let limits = IndexLimits { chunks, ..IndexLimits::default() };
         let index = Index::open(&dir.path().join("index"), limits).map_err(|error| fail(&error))?;
         let tree = Tree::open(&root).map_err(|error| fail(&error))?;
         index.update(&tree, &mut |_| ControlFlow::Continue(())).map_err(|error| fail(&error))?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use ringfence_search::{Index, Limits, Query, Tree};
+use ringfence_search::{Index, IndexLimits, Query, Tree};
 use serde_json::{Value, json};
 
 use crate::percentiles::Percentiles;
@@ -131,7 +131,8 @@ fn step(name: &str, dir: &Path) -> Result<Value, CannotTry> {
 fn run_step(name: &str, dir: &Path) -> Result<Value, CannotTry> {
     let fail = |error: &dyn std::fmt::Display| format!("step {name}: {error}");
     let started = Instant::now();
-    let index = Index::open(&dir.join("index"), Limits::default()).map_err(|error| fail(&error))?;
+    let index =
+        Index::open(&dir.join("index"), IndexLimits::default()).map_err(|error| fail(&error))?;
     let open_ms = millis(started.elapsed());
     if name == "index" {
         let tree = Tree::open(&dir.join("corpus")).map_err(|error| fail(&error))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use ringfence_audit::{Entry, KeepAll, Ledger, RunStatus, Settings};
+use ringfence_audit::{Entry, KeepAll, Ledger, LedgerSettings, RunStatus};
 use ringfence_spec::RunId;
 
 fn main() {
@@ -22,7 +22,7 @@ fn once(dir: &Path) -> u128 {
     let mut id = [0; 16];
     rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).unwrap();
     let began = Instant::now();
-    let ledger = Ledger::open(dir, Settings::new(KeepAll)).unwrap();
+    let ledger = Ledger::open(dir, LedgerSettings::new(KeepAll)).unwrap();
     let start = Entry::run_start(RunId::from_random(id))
         .client("cli")
         .tool("run")

@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{
-    Entry, Expectations, Filter, KeepAll, Ledger, Reader, Risk, RunStatus, Settings, View, verify,
+    Entry, Expectations, Filter, KeepAll, Ledger, LedgerSettings, Reader, Risk, RunStatus, View,
+    verify,
 };
 use ringfence_spec::RunId;
 
@@ -51,7 +52,7 @@ fn main() {
 }
 
 fn build(dir: &std::path::Path, rows: u64) {
-    let ledger = Ledger::open(dir, Settings::new(KeepAll)).unwrap();
+    let ledger = Ledger::open(dir, LedgerSettings::new(KeepAll)).unwrap();
     let mut batch = Vec::with_capacity(512);
     for n in 0..rows / 2 {
         let mut start = Entry::run_start(id(n))

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfence_audit::{Durability, Entry, KeepAll, Ledger, RunStatus, Settings};
+use ringfence_audit::{Durability, Entry, KeepAll, Ledger, LedgerSettings, RunStatus};
 use ringfence_spec::RunId;
 
 fn main() {
@@ -15,12 +15,12 @@ fn main() {
         ("surviving kill -9", Durability::ProcessDeath, 20_000),
         ("surviving power loss", Durability::PowerLoss, 400),
     ] {
-        let settings = Settings { durability, ..Settings::new(KeepAll) };
+        let settings = LedgerSettings { durability, ..LedgerSettings::new(KeepAll) };
         measure(name, &dir.path().join(name), settings, rows);
     }
 }
 
-fn measure(name: &str, dir: &Path, settings: Settings, rows: u64) {
+fn measure(name: &str, dir: &Path, settings: LedgerSettings, rows: u64) {
     let ledger = Ledger::open(dir, settings).unwrap();
     let began = Instant::now();
     let mut times: Vec<Duration> = (0..rows).map(|n| append(&ledger, n)).collect();

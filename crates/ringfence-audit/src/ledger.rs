@@ -35,7 +35,7 @@ pub enum Durability {
 
 /// Settings of a writer.
 #[derive(Clone)]
-pub struct Settings {
+pub struct LedgerSettings {
     /// Removes secrets from every text before it is written.
     pub redactor: Arc<dyn Redactor>,
     /// Events that an acknowledged row survives.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub epoch_rows_max: i64,
 }
 
-impl Settings {
+impl LedgerSettings {
     /// The default settings: a key a day, no sync, bodies in the clear.
     pub fn new(redactor: impl Redactor + 'static) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Settings {
     }
 }
 
-impl Settings {
+impl LedgerSettings {
     fn rules(&self) -> StoreOptions {
         StoreOptions {
             epoch_ms_max: self.epoch_ms_max,
@@ -71,9 +71,11 @@ impl Settings {
     }
 }
 
-impl std::fmt::Debug for Settings {
+impl std::fmt::Debug for LedgerSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settings").field("durability", &self.durability).finish_non_exhaustive()
+        f.debug_struct("LedgerSettings")
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
     }
 }
 
@@ -85,7 +87,7 @@ pub struct Ledger {
     answered: Condvar,
     /// Names this ledger in the rows it starts. A byte of the lock file at this offset is held as long as it lives.
     pub(crate) writer: i64,
-    pub(crate) settings: Settings,
+    pub(crate) settings: LedgerSettings,
     /// CPU time under the write lock.
     section_ns: AtomicU64,
     /// The intake is worth folding.
@@ -128,7 +130,7 @@ fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
 impl Ledger {
     /// Opens the ledger in `dir`, or creates it. The storage settings beside the ledger take precedence over
     /// `settings`.
-    pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
+    pub fn open(dir: &Path, mut settings: LedgerSettings) -> Result<Self, Problem> {
         let home = LedgerDir::create(dir)?;
         let manner = StorageSettings::of(&home)?;
         if manner.durability == Durability::PowerLoss {

@@ -79,7 +79,7 @@ pub use export::Format;
 pub use finding::{Fault, Finding, Verification};
 pub use head::ChainPosition;
 pub use keys::PublicKey;
-pub use ledger::{Durability, Ledger, Settings};
+pub use ledger::{Durability, Ledger, LedgerSettings};
 pub use page::{Filter, Page, View};
 pub use reader::{LIMIT_MAX, Reader};
 pub use record::{BodyState, Record, Run};

@@ -88,7 +88,7 @@ mod tests {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     use super::*;
-    use crate::{Entry, KeepAll, Ledger, Reader, Settings};
+    use crate::{Entry, KeepAll, Ledger, LedgerSettings, Reader};
 
     fn key(dir: &Path, mode: u32) -> PathBuf {
         let path = dir.join("key");
@@ -109,7 +109,7 @@ mod tests {
         };
         manner.write(&ledger).unwrap();
         assert_eq!(StorageSettings::read(&ledger).unwrap(), manner);
-        let open = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap();
+        let open = Ledger::open(&ledger, LedgerSettings::new(KeepAll)).unwrap();
         assert_eq!(open.settings.durability, Durability::PowerLoss);
         let run_id = ringfence_spec::RunId::from_random([7; 16]);
         open.append(&Entry::run_start(run_id).arguments("a secret plan")).unwrap();
@@ -127,7 +127,7 @@ mod tests {
         }
         std::fs::remove_file(dir.path().join("key")).unwrap();
         assert!(!shown(&ledger).contains("a secret plan"), "without it, it stays sealed");
-        let refused = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap_err();
+        let refused = Ledger::open(&ledger, LedgerSettings::new(KeepAll)).unwrap_err();
         assert_eq!(refused.code.as_str(), "ledger_key", "nothing is written in the clear instead");
     }
 

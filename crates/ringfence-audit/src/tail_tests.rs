@@ -1,7 +1,7 @@
 //! Heads as crashes leave them, each made by hand and followed by an append.
 
 use super::*;
-use crate::{Entry, Expectations, Fault, KeepAll, Ledger, Settings, verify};
+use crate::{Entry, Expectations, Fault, KeepAll, Ledger, LedgerSettings, verify};
 use ringfence_spec::RunId;
 
 fn append(ledger: &Ledger) -> i64 {
@@ -11,7 +11,7 @@ fn append(ledger: &Ledger) -> i64 {
 /// A ledger with its key row folded and one row in the intake; returns the marks before and after that row.
 fn scene() -> (tempfile::TempDir, Ledger, Mark, Mark) {
     let dir = tempfile::tempdir().unwrap();
-    let ledger = Ledger::open(&dir.path().join("ledger"), Settings::new(KeepAll)).unwrap();
+    let ledger = Ledger::open(&dir.path().join("ledger"), LedgerSettings::new(KeepAll)).unwrap();
     ledger.tidy().unwrap();
     let at = |ledger: &Ledger| ledger.store().tail().unwrap().0.mark;
     let before = at(&ledger);

@@ -4,7 +4,7 @@ use super::*;
 use crate::digest::chain;
 use crate::dir::INTAKE;
 use crate::head::{Head, Mark};
-use crate::{Entry, KeepAll, Ledger, Settings};
+use crate::{Entry, KeepAll, Ledger, LedgerSettings};
 use ringfence_spec::RunId;
 
 /// With today's key an attacker can write a consistent chain and a genuine head, but not yesterday's signatures.
@@ -15,7 +15,7 @@ fn todays_key_cannot_rewrite_what_yesterdays_signed() {
     {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
-        let ledger = Ledger::open(&path, Settings::new(KeepAll)).unwrap();
+        let ledger = Ledger::open(&path, LedgerSettings::new(KeepAll)).unwrap();
         let append = |times: u8| {
             for n in 0..times {
                 let id = RunId::from_random([n; 16]);

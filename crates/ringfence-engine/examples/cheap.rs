@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfence_audit::{KeepAll, Settings};
+use ringfence_audit::{KeepAll, LedgerSettings};
 use ringfence_engine::{CodeCall, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
 use ringfence_spec::{Code, Problem, Status};
@@ -35,7 +35,7 @@ fn main() -> Result<(), Problem> {
     let [on, off] = launchers;
     let ledger = dir.path().join("ledger");
     let engines = [
-        engine(on, &dir.path().join("on"), Recorder::open(&ledger, Settings::new(KeepAll))?)?,
+        engine(on, &dir.path().join("on"), Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)?,
         engine(off, &dir.path().join("off"), Recorder::off())?,
     ];
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ringfence_audit::{KeepAll, Settings};
+use ringfence_audit::{KeepAll, LedgerSettings};
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::{CodeCall, CodePolicy, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
@@ -52,7 +52,7 @@ fn main() -> Result<(), Problem> {
         .launcher(launcher)
         .host(HostContext::here(&data)?)
         .code_policy(code)
-        .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
+        .recorder(Recorder::open(&data.join("ledger"), LedgerSettings::new(KeepAll))?)
         .admission(settings)
         .build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

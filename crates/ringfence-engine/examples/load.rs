@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence_audit::{KeepAll, Settings};
+use ringfence_audit::{KeepAll, LedgerSettings};
 use ringfence_engine::files::WriteOptions;
 use ringfence_engine::{
     CodeCall, CodePolicy, CommandCall, Engine, HostContext, Recorder, SessionId, SessionOptions,
@@ -38,7 +38,7 @@ fn main() -> Result<(), Problem> {
         .launcher(launcher)
         .host(HostContext::here(&data)?)
         .code_policy(code)
-        .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
+        .recorder(Recorder::open(&data.join("ledger"), LedgerSettings::new(KeepAll))?)
         .parallel(2)
         .build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,6 +1,6 @@
 //! Checks that grants are for hosts that the network rules allow: any other grant could never be used.
 
-use ringfence_spec::network::{Host, NetworkRules, Verdict, host_and_port};
+use ringfence_spec::network::{Host, NetworkRules, NetworkVerdict, host_and_port};
 use ringfence_spec::{Hint, Network, Policy};
 
 /// Port of rules that name none.
@@ -14,8 +14,8 @@ pub(crate) fn allowed_or_rule(policy: &Policy, host: &Host, port: u16) -> Result
         Network::Allow(rules) => rules,
     };
     match rules.decide(host, port) {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Denied(denied) => {
+        NetworkVerdict::Allowed(_) => Ok(()),
+        NetworkVerdict::Denied(denied) => {
             Err(denied.grant.unwrap_or_else(|| host_and_port(host, port, HTTPS_PORT)))
         }
     }

@@ -38,7 +38,7 @@ pub struct Builder {
     clock: Arc<dyn Clock>,
     n_parallel: Option<usize>,
     rules: Rules,
-    watch: crate::watch::Settings,
+    watch: crate::watch::AlertSettings,
     sinks: Vec<AlertSink>,
     traces: Vec<TraceSink>,
     redaction: Redaction,
@@ -67,7 +67,7 @@ impl Builder {
             clock: Arc::new(HostClock),
             n_parallel: None,
             rules: Rules::default(),
-            watch: crate::watch::Settings::default(),
+            watch: crate::watch::AlertSettings::default(),
             sinks: Vec::new(),
             traces: Vec::new(),
             redaction: Redaction::default(),
@@ -149,7 +149,7 @@ impl Builder {
 
     /// What counts as out of the ordinary.
     #[must_use]
-    pub fn watch(mut self, settings: crate::watch::Settings) -> Self {
+    pub fn watch(mut self, settings: crate::watch::AlertSettings) -> Self {
         self.watch = settings;
         self
     }

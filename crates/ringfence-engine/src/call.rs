@@ -340,7 +340,7 @@ impl EngineState {
         self.stage("record", client);
         begun.end(&mut ran.outcome);
         watch.part("record");
-        permit.judge(ran.outcome.status.into());
+        permit.judge((&ran.outcome).into());
         let seen = intercept::seen(tool, &entry, &judged);
         // The call is done and recorded: what goes wrong in watching it is not the client's.
         let _ = guarded(|| {

@@ -11,14 +11,14 @@ use ringfence_jail::survey::{host_facts, readable, resolve};
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
-    is_too_broad, plan_alone, plan_code,
+    is_too_broad, plan_code, plan_one_shot,
 };
 use ringfence_python::{
     Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, LeftOut, Listing,
     OneShot, OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
-    ZygoteKeeper, discover, run_alone,
+    ZygoteKeeper, discover, run_one_shot,
 };
-use ringfence_screen::Verdict as ScreenVerdict;
+use ringfence_screen::ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Count, Denial, DenialRule, DeniedBy, Enforcement, Exception,
@@ -34,7 +34,7 @@ use crate::host_context::HostContext;
 use crate::ids::{fresh_id, some_id};
 use crate::launched::{self, CommandInput, LaunchPlan};
 use crate::text::{encode, info, millis, truncated};
-use crate::verdict::{self, End, Kind, Verdict};
+use crate::verdict::{self, End, Kind, RunVerdict};
 
 /// Modules that a zygote imports before the first run: those that programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
@@ -240,7 +240,7 @@ impl PythonContext {
     }
 
     /// Judges the end of a run with this timeout.
-    fn judge(&self, end: End, kind: Kind, timeout: Option<Duration>) -> Verdict {
+    fn judge(&self, end: End, kind: Kind, timeout: Option<Duration>) -> RunVerdict {
         let timeout = timeout.and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
         verdict::judge(end, kind, &self.limits, timeout)
     }
@@ -289,7 +289,7 @@ impl OneShotRunner {
         let mut context = PythonContext::new(policy, place)?;
         context.request.capture = io == Io::Capture;
         context.request.workspace = workspace;
-        let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
+        let mut plan = plan_one_shot(&context.limits, &context.request, &context.facts)?;
         let processes = match policy.processes {
             Some(_) => Processes::Allowed,
             None => Processes::Refused,
@@ -330,7 +330,7 @@ impl OneShotRunner {
         let registry = Registry::new(&self.context.state);
         let mode = self.io.mode(job.output_bytes_max);
         let task = OneShotTask { plan: &self.plan, job, registry: &registry, name: &name, mode };
-        let alone = run_alone(&task, child, permit)?;
+        let alone = run_one_shot(&task, child, permit)?;
         self.outcome(run_id, job, alone, before)
     }
 
@@ -631,7 +631,7 @@ impl PooledRunner {
         self.context.scrubbed(outcome)
     }
 
-    fn base(&self, run_id: RunId, verdict: Verdict, stdout: Output, stderr: Output) -> Outcome {
+    fn base(&self, run_id: RunId, verdict: RunVerdict, stdout: Output, stderr: Output) -> Outcome {
         let truncated = truncated(&stdout, &stderr);
         let usage = Usage {
             stdout_bytes: Some(stdout.total_bytes),

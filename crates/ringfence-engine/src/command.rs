@@ -28,7 +28,7 @@ use crate::launched::{self, CommandInput, LaunchPlan};
 use crate::redacted_stream::RedactedStream;
 use crate::ssh_agent;
 use crate::text::{self, encode, millis};
-use crate::verdict::{self, End, Kind, Verdict};
+use crate::verdict::{self, End, Kind, RunVerdict};
 
 /// Limits of the workspace survey before a run. A checkout of the largest public repositories takes some hundreds of
 /// entries and a few megabytes.
@@ -379,8 +379,8 @@ pub(crate) fn outcome(
     kind: Kind,
     scrub: &Scrub,
 ) -> Outcome {
-    let Verdict { status, exit_code, signal, error } = judge(plan, &finished, kind);
-    let verdict = Verdict { status, exit_code, signal, error };
+    let RunVerdict { status, exit_code, signal, error } = judge(plan, &finished, kind);
+    let verdict = RunVerdict { status, exit_code, signal, error };
     let mut denials = finished.denials;
     denials.extend(refused_forks(plan, finished.forks_refused));
     denials.extend(verdict.denial());
@@ -469,7 +469,7 @@ fn set_aside(aside: ringfence_jail::SetAside) -> SetAside {
 
 const SIGPIPE: i32 = 13;
 
-fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
+fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> RunVerdict {
     let by_memory = finished.oom_kills > 0 && !matches!(finished.ending, Ending::Exited(0));
     let end = match (finished.stopped, finished.ending) {
         (Some(StopReason::Wall), _) => End::Wall,

@@ -837,12 +837,14 @@ impl EngineState {
         let seen = intercept::seen(tool, &entry, &judged);
         let began = Instant::now();
         let mut begun = self.recorder.begin(entry)?;
+        let is_refused = judged.refusal.is_some();
         let done = match judged.refusal {
             Some(problem) => Err(problem),
             None => work(&mut begun),
         };
         let status = match &done {
             Ok(_) => RunStatus::Ok,
+            Err(_) if is_refused => RunStatus::Blocked,
             Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
             Err(_) => RunStatus::Error,
         };

@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use ringfence_audit::Entry;
 use ringfence_screen::decide::{self, Call, Rules};
-use ringfence_screen::{Verdict as CodeVerdict, shell};
+use ringfence_screen::{ScreenVerdict, shell};
 use ringfence_spec::{Code, Problem, Risk, Status};
 
 use crate::record::Recorder;
 use crate::trace::{Trace, TraceSink};
-use crate::watch::{Alert, FinishedCall, Settings, Watch};
+use crate::watch::{Alert, AlertSettings, FinishedCall, Watch};
 
 /// Receives alerts, besides the ledger.
 pub type AlertSink = Box<dyn Fn(&Alert) + Send + Sync>;
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Interceptor {
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     /// Code and its screening verdict.
-    Code(CodeVerdict),
+    Code(ScreenVerdict),
     /// A command and the directory its relative paths start in.
     Command { argv: Vec<String>, cwd: String },
     /// Paths.
@@ -57,7 +57,7 @@ pub(crate) struct Inspection {
 impl Interceptor {
     pub(crate) fn new(
         rules: Rules,
-        watch: Settings,
+        watch: AlertSettings,
         sinks: Vec<AlertSink>,
         traces: Vec<TraceSink>,
     ) -> Self {
@@ -90,8 +90,8 @@ impl Interceptor {
         };
         let rated = decide::risk(&call, code);
         let (words, refusal) = match self.rules.decide(&call) {
-            decide::Verdict::Allowed => (rated.why, None),
-            decide::Verdict::Denied { rule, reason, hint } => {
+            decide::RuleVerdict::Allowed => (rated.why, None),
+            decide::RuleVerdict::Denied { rule, reason, hint } => {
                 let message = format!("the operator's rule `{rule}` refuses this call: {reason}");
                 let problem = Problem::refused(Code::Rule, message.clone());
                 let problem = if hint.is_empty() { problem } else { problem.hint(hint) };

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
+use ringfence_audit::{Entry, Ledger, LedgerSettings, RunStatus};
 use ringfence_screen::redact::Redactor;
 use ringfence_spec::{AuditState, Code, Encoding, ErrorInfo, Outcome, Problem, Status};
 
@@ -60,7 +60,7 @@ impl Drop for Folder {
 
 impl Recorder {
     /// Records in the ledger in this directory, which is made if it is not there.
-    pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
+    pub fn open(dir: &Path, settings: LedgerSettings) -> Result<Self, Problem> {
         let ledger = Arc::new(Ledger::open(dir, settings)?);
         Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into(), folder: OnceLock::new() })
     }
@@ -84,7 +84,7 @@ impl Recorder {
     pub fn ledger(&self) -> Result<Option<&Ledger>, Problem> {
         let Some(dir) = &self.dir else { return Ok(None) };
         if self.ledger.get().is_none() {
-            let opened = Arc::new(Ledger::open(dir, Settings::new(redact))?);
+            let opened = Arc::new(Ledger::open(dir, LedgerSettings::new(redact))?);
             // Of two threads that come at once the second uses the first one's.
             let _ = self.ledger.set(opened);
         }

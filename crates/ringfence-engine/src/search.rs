@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_search::{
-    ChunkOptions, Hit, Index, IndexError, IndexStats, Language, Limits, Query, Source, SourceFile,
-    Tree, chunk_text, decode,
+    ChunkOptions, Hit, Index, IndexError, IndexLimits, IndexStats, Language, Query, Source,
+    SourceFile, Tree, chunk_text, decode,
 };
 pub use ringfence_search::{EMBED_TEXTS_MAX, Embedder, StaticModel, VectorError};
 use ringfence_spec::{Code, Problem};
@@ -235,10 +235,10 @@ impl SessionIndex {
     pub(crate) fn open(workspace: &Path) -> Result<Self, Problem> {
         let dir = workspace.with_file_name(DIRECTORY);
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let limits = Limits {
+        let limits = IndexLimits {
             n_threads: threads.min(4),
             file_bytes_max: FILE_BYTES_MAX,
-            ..Limits::default()
+            ..IndexLimits::default()
         };
         let index =
             private_dir(&dir).and_then(|()| Index::open(&dir, limits).map_err(|e| problem(&e)))?;

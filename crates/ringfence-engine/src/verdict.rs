@@ -54,14 +54,14 @@ pub(crate) enum Kind {
 
 /// Status, exit code, signal and error of an outcome.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct RunVerdict {
     pub(crate) status: Status,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) error: Option<ErrorInfo>,
 }
 
-impl Verdict {
+impl RunVerdict {
     fn new(status: Status) -> Self {
         Self { status, exit_code: None, signal: None, error: None }
     }
@@ -101,16 +101,16 @@ const fn limit_rule(code: Code) -> Option<DenialRule> {
 }
 
 /// Judges the end of a run. `timeout` is this run's own timeout, which may be shorter than its limits.
-pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>) -> Verdict {
+pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>) -> RunVerdict {
     let shown = |limit: Option<String>| limit.unwrap_or_default();
     let memory = || shown(limits.memory.map(|limit| limit.to_string()));
     match end {
-        End::Exited(0) => Verdict::exited(Status::Ok, 0),
-        End::Exited(code) => Verdict::exited(Status::Error, code),
+        End::Exited(0) => RunVerdict::exited(Status::Ok, 0),
+        End::Exited(code) => RunVerdict::exited(Status::Error, code),
         End::Wall => {
             let limit = shown(timeout.or(limits.timeout).map(|limit| limit.to_string()));
             let message = format!("the run was still going after {limit} and was killed");
-            Verdict::signaled(Status::Timeout, SIGKILL).with(
+            RunVerdict::signaled(Status::Timeout, SIGKILL).with(
                 Code::WallDeadline,
                 message,
                 Some(Hint::Limit(LimitKind::Timeout)),
@@ -119,7 +119,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         End::Cpu => {
             let limit = shown(limits.cpu.map(|limit| limit.to_string()));
             let message = format!("the run used more than {limit} of CPU time and was killed");
-            Verdict::signaled(Status::Timeout, SIGKILL).with(
+            RunVerdict::signaled(Status::Timeout, SIGKILL).with(
                 Code::CpuLimit,
                 message,
                 Some(Hint::Limit(LimitKind::Cpu)),
@@ -127,7 +127,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         }
         // The kernel's limit per process is one second above that of the tree.
         End::Signaled(SIGXCPU) if limits.cpu.is_some() => {
-            Verdict::signaled(Status::Timeout, SIGXCPU).with(
+            RunVerdict::signaled(Status::Timeout, SIGXCPU).with(
                 Code::CpuLimit,
                 "the program used up its CPU time",
                 Some(Hint::Limit(LimitKind::Cpu)),
@@ -135,7 +135,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         }
         End::MemoryKilled => {
             let message = format!("the run used more than {} of memory and was killed", memory());
-            Verdict::signaled(Status::Memory, SIGKILL).with(
+            RunVerdict::signaled(Status::Memory, SIGKILL).with(
                 Code::MemoryLimit,
                 message,
                 Some(Hint::Limit(LimitKind::Memory)),
@@ -143,13 +143,13 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         }
         End::MemoryRefused(code) => {
             let message = format!("the program asked for more than {} of memory", memory());
-            Verdict::exited(Status::Memory, code).with(
+            RunVerdict::exited(Status::Memory, code).with(
                 Code::MemoryLimit,
                 message,
                 Some(Hint::Limit(LimitKind::Memory)),
             )
         }
-        End::OutOfMemory => Verdict::signaled(Status::Memory, SIGKILL).with(
+        End::OutOfMemory => RunVerdict::signaled(Status::Memory, SIGKILL).with(
             Code::OomKill,
             "the kernel killed the run, as it does when memory runs out",
             None,
@@ -158,7 +158,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             let limit = shown(limits.disk.map(|limit| limit.to_string()));
             let message =
                 format!("the run added more than {limit} to the workspace and was killed");
-            Verdict::signaled(Status::Killed, SIGKILL).with(
+            RunVerdict::signaled(Status::Killed, SIGKILL).with(
                 Code::DiskLimit,
                 message,
                 Some(Hint::Limit(LimitKind::Disk)),
@@ -167,13 +167,13 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         End::Signaled(SIGXFSZ) => {
             let limit = shown(limits.disk.map(|limit| limit.to_string()));
             let message = format!("the program wrote a file larger than {limit}");
-            Verdict::signaled(Status::Killed, SIGXFSZ).with(
+            RunVerdict::signaled(Status::Killed, SIGXFSZ).with(
                 Code::FileSizeLimit,
                 message,
                 Some(Hint::Limit(LimitKind::Disk)),
             )
         }
-        End::Signaled(SIGSYS) => Verdict::signaled(Status::Killed, SIGSYS).with(
+        End::Signaled(SIGSYS) => RunVerdict::signaled(Status::Killed, SIGSYS).with(
             Code::SyscallEntry,
             "the program used a system call entry that the fence refuses",
             None,
@@ -185,21 +185,21 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
                 }
                 _ => (Code::Crash, format!("the interpreter crashed with signal {signal}")),
             };
-            Verdict::signaled(Status::Killed, signal).with(code, message, None)
+            RunVerdict::signaled(Status::Killed, signal).with(code, message, None)
         }
-        End::Swept => Verdict::signaled(Status::Killed, SIGKILL).with(
+        End::Swept => RunVerdict::signaled(Status::Killed, SIGKILL).with(
             Code::EndedFromOutside,
             "the run was ended from outside",
             None,
         ),
-        End::KilledFromOutside => Verdict::signaled(Status::Killed, SIGKILL).with(
+        End::KilledFromOutside => RunVerdict::signaled(Status::Killed, SIGKILL).with(
             Code::Sigkill,
             "the run was killed from outside",
             None,
         ),
         End::Cancelled => {
             let what = if kind == Kind::Cell { "cell" } else { "run" };
-            Verdict::signaled(Status::Killed, SIGKILL).with(
+            RunVerdict::signaled(Status::Killed, SIGKILL).with(
                 Code::Cancelled,
                 format!("the {what} was cancelled"),
                 None,
@@ -210,7 +210,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
                 Kind::Cell => "the interpreter ended in the middle of the cell",
                 _ => "the interpreter ended without a word",
             };
-            Verdict::signaled(Status::Killed, SIGKILL).with(Code::InterpreterDied, message, None)
+            RunVerdict::signaled(Status::Killed, SIGKILL).with(Code::InterpreterDied, message, None)
         }
     }
 }

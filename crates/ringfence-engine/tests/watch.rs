@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
-use ringfence_engine::watch::{Alert, FinishedCall, N_ALERT_RULES, Settings, Watch};
+use ringfence_engine::watch::{Alert, AlertSettings, FinishedCall, N_ALERT_RULES, Watch};
 use ringfence_spec::{Risk, Status};
 
 fn call(at_ms: u64) -> FinishedCall {
@@ -24,7 +24,7 @@ fn call(at_ms: u64) -> FinishedCall {
 
 /// Rules that fire, by the place of the call at which they do.
 fn fired(
-    settings: &Settings,
+    settings: &AlertSettings,
     calls: impl IntoIterator<Item = FinishedCall>,
 ) -> Vec<(usize, &'static str)> {
     let mut watch = Watch::new(settings.clone());
@@ -162,7 +162,7 @@ fn rules_fire_at_their_threshold_and_not_below() {
             change(&mut seen, at);
             seen
         });
-        assert_eq!(fired(&Settings::default(), calls), *expected, "{story}");
+        assert_eq!(fired(&AlertSettings::default(), calls), *expected, "{story}");
     }
 }
 
@@ -171,11 +171,11 @@ fn the_same_alert_is_not_repeated_within_the_quiet_period() {
     let attempt = |at_ms| FinishedCall { traversal: true, ..call(at_ms) };
     let calls = [0, 1000, 599_999, 600_000, 600_001, 1_200_000].map(attempt);
     assert_eq!(
-        fired(&Settings::default(), calls),
+        fired(&AlertSettings::default(), calls),
         [(0, "traversal"), (3, "traversal"), (5, "traversal")]
     );
     // Another client and another rule are not silenced.
-    let mut watch = Watch::new(Settings::default());
+    let mut watch = Watch::new(AlertSettings::default());
     assert_eq!(watch.see(&attempt(0)).len(), 1);
     assert_eq!(watch.see(&FinishedCall { client: "b".into(), ..attempt(1) }).len(), 1);
     assert_eq!(watch.see(&FinishedCall { n_violations: 9, ..attempt(2) }).len(), 1);
@@ -183,7 +183,7 @@ fn the_same_alert_is_not_repeated_within_the_quiet_period() {
 
 #[test]
 fn an_alert_says_who_and_what() {
-    let mut watch = Watch::new(Settings::default());
+    let mut watch = Watch::new(AlertSettings::default());
     let alerts =
         watch.see(&FinishedCall { session: Some("s1".into()), n_violations: 4, ..call(0) });
     let expected = Alert {
@@ -197,7 +197,7 @@ fn an_alert_says_who_and_what() {
 
 #[test]
 fn one_client_says_nothing_about_another() {
-    let mut watch = Watch::new(Settings::default());
+    let mut watch = Watch::new(AlertSettings::default());
     for at in 0..40 {
         let client = format!("client{}", at % 10);
         assert_eq!(watch.see(&FinishedCall { client, status: Status::Blocked, ..call(at) }), []);
@@ -206,7 +206,8 @@ fn one_client_says_nothing_about_another() {
 
 #[test]
 fn memory_is_bounded_and_the_longest_silent_is_forgotten() {
-    let settings = Settings { n_clients_max: 3, n_remembered_max: 4, ..Settings::default() };
+    let settings =
+        AlertSettings { n_clients_max: 3, n_remembered_max: 4, ..AlertSettings::default() };
     let mut watch = Watch::new(settings.clone());
     let blocked = |client: &str, at_ms| FinishedCall {
         client: client.into(),
@@ -228,7 +229,7 @@ fn memory_is_bounded_and_the_longest_silent_is_forgotten() {
     }
     assert_eq!(watch.n_clients(), 3);
     // Four are remembered and the fifth is looked at, so five is the most that can be counted.
-    let settings = Settings { n_blocked: 6, ..settings };
+    let settings = AlertSettings { n_blocked: 6, ..settings };
     assert_eq!(fired(&settings, (0..50).map(|at| blocked("a", at))), []);
 }
 
@@ -236,12 +237,12 @@ fn memory_is_bounded_and_the_longest_silent_is_forgotten() {
 fn a_clock_that_goes_back_makes_nothing_new() {
     let blocked = |at_ms| FinishedCall { status: Status::Blocked, ..call(at_ms) };
     let calls = [1_000_000, 5, 4, 3, 2, 1].map(blocked);
-    assert_eq!(fired(&Settings::default(), calls), [(4, "repeated_blocks")]);
+    assert_eq!(fired(&AlertSettings::default(), calls), [(4, "repeated_blocks")]);
 }
 
 #[test]
 fn zero_turns_a_rule_off_and_unknown_settings_are_refused() {
-    let off: Settings = serde_json::from_str(
+    let off: AlertSettings = serde_json::from_str(
         r#"{"n_blocked":0,"n_failed":0,"duration_factor":0,"n_duplicates":0,"bytes_read":0,"bytes_read_in_window":0,"n_traversals":0,"n_violations":0,"n_misplaced_secrets":0}"#,
     )
     .unwrap();
@@ -253,8 +254,8 @@ fn zero_turns_a_rule_off_and_unknown_settings_are_refused() {
         });
         assert_eq!(fired(&off, calls), [], "{story}");
     }
-    assert!(serde_json::from_str::<Settings>(r#"{"n_blokked": 1}"#).is_err());
-    assert_eq!(serde_json::from_str::<Settings>("{}").unwrap(), Settings::default());
+    assert!(serde_json::from_str::<AlertSettings>(r#"{"n_blokked": 1}"#).is_err());
+    assert_eq!(serde_json::from_str::<AlertSettings>("{}").unwrap(), AlertSettings::default());
 }
 
 proptest! {
@@ -262,7 +263,7 @@ proptest! {
     fn any_history_is_answered(
         calls in prop::collection::vec((any::<u64>(), 0..4_usize, any::<u64>(), any::<u64>(), any::<u32>(), any::<bool>()), 0..200)
     ) {
-        let mut watch = Watch::new(Settings { n_clients_max: 2, n_remembered_max: 8, n_durations_min: 0, ..Settings::default() });
+        let mut watch = Watch::new(AlertSettings { n_clients_max: 2, n_remembered_max: 8, n_durations_min: 0, ..AlertSettings::default() });
         for (at_ms, client, duration_ms, bytes_read, n_violations, traversal) in calls {
             let client = ["a", "b", "c", "d"][client].into();
             let alerts = watch.see(&FinishedCall { client, duration_ms, bytes_read, n_violations, traversal, ..call(at_ms) });

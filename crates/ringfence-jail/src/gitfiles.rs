@@ -44,7 +44,8 @@ const ENTERED: [(&str, usize); 12] = [
 const WITH_LINKS: &str = "info";
 
 /// Filesystems on which a directory has two links plus one for each subdirectory: find(1) relies on the same.
-const COUNTS_DIRECTORIES: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+const COUNTS_DIRECTORIES: [(&str, i64); 3] =
+    [("ext2, ext3, ext4", 0xef53), ("XFS", 0x5846_5342), ("tmpfs", 0x0102_1994)];
 
 /// Entries of a git directory that are neither files nor directories and that a run put there.
 pub(crate) struct OddFiles<'a> {
@@ -63,7 +64,7 @@ pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
 impl<'a> OddFiles<'a> {
     pub(crate) fn new(git_dir: &'a OwnedFd, began: Moment, links_dir: Option<FileId>) -> Self {
         let magic = rustix::fs::fstatfs(git_dir).map_or(0, |stat| stat.f_type);
-        let counts_directories = COUNTS_DIRECTORIES.contains(&magic);
+        let counts_directories = COUNTS_DIRECTORIES.iter().any(|(_, f_type)| *f_type == magic);
         Self { git_dir, began, counts_directories, links_dir }
     }
 

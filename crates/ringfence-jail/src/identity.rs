@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use ringfence_plan::{BindSource, Identity, Mount, Plan};
-use ringfence_sys::{CallError, Holder, Named, Namespaces};
+use ringfence_sys::{CallError, Named, NamespaceHolder, Namespaces};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::OpenTreeFlags;
 
@@ -27,14 +27,14 @@ pub(crate) struct Translation {
     identity: Identity,
     namespace: OwnedFd,
     /// The process that made the namespace; it has been told to end.
-    holder: Option<Holder>,
+    holder: Option<NamespaceHolder>,
 }
 
 impl Translation {
     /// `None` for an identity that needs none.
     pub(crate) fn of(identity: &Identity) -> Result<Option<Self>, CallError> {
         let Some((disk_uid, disk_gid)) = identity.disk_owner else { return Ok(None) };
-        let mut holder = Holder::new(Namespaces::USER)?;
+        let mut holder = NamespaceHolder::new(Namespaces::USER)?;
         write(holder.pid, "uid_map", &exchange(disk_uid, identity.host_uid))?;
         write(holder.pid, "gid_map", &exchange(disk_gid, identity.host_gid))?;
         let path = format!("/proc/{}/ns/user", holder.pid);

@@ -18,7 +18,7 @@ use ringfence_plan::{
     AGENT_PACKET, CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener,
     NetworkPlan, NetworkWay, VALUE_PACKET,
 };
-use ringfence_spec::network::Verdict;
+use ringfence_spec::network::NetworkVerdict;
 use ringfence_spec::{
     AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, Hint,
     Layer, NetworkEvent, Problem, PublishedPort, escape_name,
@@ -596,8 +596,8 @@ impl Capture {
         // No rule would help a program that does not use the proxy.
         let is_direct = self.plan.way == NetworkWay::Redirected;
         let decide = |asked| match self.plan.rules.decide(&asked, peer.port()) {
-            Verdict::Denied(denied) => denied.grant,
-            Verdict::Allowed(_) => None,
+            NetworkVerdict::Denied(denied) => denied.grant,
+            NetworkVerdict::Allowed(_) => None,
         };
         let grant = host.parse().ok().filter(|_| !is_direct).and_then(decide);
         let reason = is_direct.then(|| PROXY_ALONE.to_owned());

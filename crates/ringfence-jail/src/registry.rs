@@ -576,22 +576,24 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
 /// follow the directory it is in (`setgid`, a default ACL).
 const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
 
-/// Filesystems that keep no sticky bit: FAT, exFAT, NTFS (three drivers), SMB (two), 9p (Windows drives in WSL), FUSE, vboxsf.
-const WITHOUT_STICKY_BIT: [rustix::fs::FsWord; 10] = [
-    0x4d44,
-    0x2011_bab0,
-    0x5346_544e,
-    0x7366_746e,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x0102_1997,
-    0x6573_5546,
-    0x786f_4256,
+/// Filesystems that keep no sticky bit, with their numbers in statfs(2) (`linux/magic.h`, or the driver's source).
+const WITHOUT_STICKY_BIT: &[(&str, rustix::fs::FsWord)] = &[
+    ("FAT", 0x4d44),
+    ("exFAT", 0x2011_bab0),
+    ("NTFS, driver ntfs", 0x5346_544e),
+    ("NTFS, driver ntfs3", 0x7366_746e),
+    ("SMB 1", 0x517b),
+    ("CIFS", 0xff53_4d42),
+    ("SMB 2 and 3", 0xfe53_4d42),
+    ("9p, drives of Windows in WSL", 0x0102_1997),
+    ("FUSE, NTFS by ntfs-3g among others", 0x6573_5546),
+    ("vboxsf", 0x786f_4256),
 ];
 
 fn keeps_sticky_bit(dir: &Parent<'_>) -> bool {
-    !rustix::fs::fstatfs(dir).is_ok_and(|fs| WITHOUT_STICKY_BIT.contains(&fs.f_type))
+    let is_without =
+        |of: rustix::fs::FsWord| WITHOUT_STICKY_BIT.iter().any(|(_, f_type)| *f_type == of);
+    !rustix::fs::fstatfs(dir).is_ok_and(|fs| is_without(fs.f_type))
 }
 
 /// Clears the umask, which is the process's: it holds names for a run, and has one thread. Dropping it brings the umask

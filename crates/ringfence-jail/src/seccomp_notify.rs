@@ -307,7 +307,14 @@ impl Listener {
             let to = ConnectTo::Address { bytes, _keep: Some(node) };
             return Ok(Target::Perform { socket, to });
         }
-        let hint = Hint::Socket(escape_name(&path.to_string_lossy()).into_owned());
+        let shown = escape_name(&path.to_string_lossy()).into_owned();
+        let hint = match ringfence_plan::power_of_socket(&shown) {
+            Some(power) => format!(
+                "do without `{shown}`: the server behind it {power}, which would undo the fence"
+            )
+            .into(),
+            None => Hint::Socket(shown),
+        };
         Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
 

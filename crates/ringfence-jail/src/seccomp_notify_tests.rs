@@ -22,7 +22,7 @@ fn install() -> Option<OwnedFd> {
     match ringfence_sys::seccomp::install(&insns, true) {
         Ok(listener) => listener,
         Err(error) => {
-            ringfence_testing::missing("seccomp", &error.to_string());
+            ringfence_testing::missing("notify", &error.to_string());
             None
         }
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use ringfence_spec::ConnectionDoor;
-use ringfence_spec::network::{Host, Verdict};
+use ringfence_spec::network::{Host, NetworkVerdict};
 use tokio::net::TcpStream;
 
 use crate::connection::{self, Stream as _};
@@ -33,8 +33,8 @@ fn host(state: &State, asked: IpAddr, port: u16) -> Result<Host, Refusal> {
         // The run's own loopback, unless a rule makes this port the host's.
         let localhost = "localhost".parse().map_err(Refusal::denied)?;
         return match state.plan.rules.decide(&localhost, port) {
-            Verdict::Allowed(_) => Ok(localhost),
-            Verdict::Denied(_) => Err(Refusal::denied(
+            NetworkVerdict::Allowed(_) => Ok(localhost),
+            NetworkVerdict::Denied(_) => Err(Refusal::denied(
                 "a rule grants this port of other hosts, so a server of the run cannot have it",
             )),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use ringfence_spec::network::{Dial, Grant, Host, LimitKind, UpstreamProxy, Verdict};
+use ringfence_spec::network::{Dial, Grant, Host, NetworkLimitKind, NetworkVerdict, UpstreamProxy};
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -52,8 +52,8 @@ fn prepare(stream: &TcpStream, n_open: usize) {
 /// Returns the text of the rule that allows a connection.
 pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, Refusal> {
     match state.plan.rules.decide(host, port) {
-        Verdict::Allowed(grant) => Ok(grant.rule.to_owned()),
-        Verdict::Denied(denied) => Err(Refusal::by_rules(denied)),
+        NetworkVerdict::Allowed(grant) => Ok(grant.rule.to_owned()),
+        NetworkVerdict::Denied(denied) => Err(Refusal::by_rules(denied)),
     }
 }
 
@@ -61,10 +61,10 @@ pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, R
 pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Refusal> {
     let (host, port) = (&request.host, request.port.unwrap_or(0));
     let grant = match state.plan.rules.decide(host, port) {
-        Verdict::Allowed(grant) => grant,
-        Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
+        NetworkVerdict::Allowed(grant) => grant,
+        NetworkVerdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
     };
-    state.limits.take(LimitKind::Connections, host)?;
+    state.limits.take(NetworkLimitKind::Connections, host)?;
     let failed =
         |reason: String| Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) };
     let made = |stream: TcpStream, address| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
-use ringfence_spec::network::{Host, HostName, Verdict};
+use ringfence_spec::network::{Host, HostName, NetworkVerdict};
 use ringfence_spec::{ConnectionDoor, NetworkEvent};
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use crate::credentials::{Credentials, Scopes};
 use crate::dns::{self, Decision, Names};
 use crate::intercept::Interception;
-use crate::limits::Limits;
+use crate::limits::Budgets;
 use crate::published::InwardSockets;
 use crate::report::{Refusal, Reporter, Request, SupervisorPacket};
 use crate::resolver::Resolver;
@@ -71,7 +71,7 @@ pub(crate) struct State {
     pub(crate) secrets: Scopes,
     pub(crate) interception: Option<Interception>,
     pub(crate) inward: InwardSockets,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Budgets,
     pub(crate) ssh_agent: Option<SshAgent>,
     slots: Arc<Semaphore>,
 }
@@ -174,7 +174,7 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
     };
     let state = State {
         inward: InwardSockets::new(ipv4, ipv6),
-        limits: Limits::new(&orders.plan.limits),
+        limits: Budgets::new(&orders.plan.limits),
         ssh_agent,
         slots: Arc::new(Semaphore::new(most.clamp(1, CONNECTIONS_MAX))),
         secrets,
@@ -186,7 +186,7 @@ async fn serve(received: Received, socket: OwnedFd) -> Result<(), Box<dyn std::e
     };
     let reserved: Host = RESERVED.parse()?;
     let any = state.plan.rules.rules().any(|rule| rule == "*" || rule.starts_with("*:"));
-    if !any && matches!(state.plan.rules.decide(&reserved, 443), Verdict::Allowed(_)) {
+    if !any && matches!(state.plan.rules.decide(&reserved, 443), NetworkVerdict::Allowed(_)) {
         return Err("the rules are not enforced".into());
     }
     let state = Rc::new(state);
@@ -333,7 +333,7 @@ fn answer(state: &State, query: &[u8], client: Option<SocketAddr>) -> Option<Vec
         }
         Decision::Refused(name) => {
             let host = Host::Name(name.clone());
-            if let Verdict::Denied(denied) = state.plan.rules.decide(&host, 443) {
+            if let NetworkVerdict::Denied(denied) = state.plan.rules.decide(&host, 443) {
                 refuse(name, &Refusal::by_rules(denied));
             }
         }

@@ -21,7 +21,7 @@ use hyper::header::{
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use ringfence_spec::network::{Host, LimitKind};
+use ringfence_spec::network::{Host, NetworkLimitKind};
 use ringfence_spec::{ConnectionDoor, SECRET_RULE};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -286,7 +286,7 @@ impl Session {
             let reason = format!("no rule about requests to {host} allows `{method} {path}`");
             Refusal { rule: Some("net_request".to_owned()), ..Refusal::denied(reason) }
         } else {
-            match self.state.limits.take(LimitKind::Requests, host) {
+            match self.state.limits.take(NetworkLimitKind::Requests, host) {
                 Ok(()) => return Ok(()),
                 Err(refusal) => refusal,
             }

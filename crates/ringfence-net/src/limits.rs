@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ringfence_spec::network::{Host, LimitKind, NetworkLimit};
+use ringfence_spec::network::{Host, NetworkLimit, NetworkLimitKind};
 
 use crate::report::Refusal;
 
 /// Every limit of a run.
-pub(crate) struct Limits(Vec<Arc<Budget>>);
+pub(crate) struct Budgets(Vec<Arc<Budget>>);
 
 /// One limit. Shared with streams that hyper may move between threads; here is one.
 pub(crate) struct Budget {
@@ -16,7 +16,7 @@ pub(crate) struct Budget {
     left: AtomicU64,
 }
 
-impl Limits {
+impl Budgets {
     pub(crate) fn new(limits: &[NetworkLimit]) -> Self {
         let budget = |limit: &NetworkLimit| Budget {
             left: AtomicU64::new(limit.most),
@@ -25,12 +25,16 @@ impl Limits {
         Self(limits.iter().map(budget).map(Arc::new).collect())
     }
 
-    fn of<'a>(&'a self, kind: LimitKind, host: &'a Host) -> impl Iterator<Item = &'a Arc<Budget>> {
+    fn of<'a>(
+        &'a self,
+        kind: NetworkLimitKind,
+        host: &'a Host,
+    ) -> impl Iterator<Item = &'a Arc<Budget>> {
         self.0.iter().filter(move |b| b.limit.kind == kind && b.limit.is_about(host))
     }
 
     /// Counts one connection or request; refuses it if a limit is used up.
-    pub(crate) fn take(&self, kind: LimitKind, host: &Host) -> Result<(), Refusal> {
+    pub(crate) fn take(&self, kind: NetworkLimitKind, host: &Host) -> Result<(), Refusal> {
         if let Some(budget) = self.of(kind, host).find(|b| b.left.load(Ordering::Relaxed) == 0) {
             return Err(budget.refusal());
         }
@@ -42,7 +46,7 @@ impl Limits {
 
     /// The limits that bytes to and from a host count against.
     pub(crate) fn bytes(&self, host: &Host) -> Vec<Arc<Budget>> {
-        self.of(LimitKind::Bytes, host).cloned().collect()
+        self.of(NetworkLimitKind::Bytes, host).cloned().collect()
     }
 }
 

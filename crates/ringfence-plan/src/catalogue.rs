@@ -297,7 +297,7 @@ pub const ENV_DIRECTORIES: &[&str] = &[
 pub const TOOL_SECRETS: &[&str] = &["credentials", "credentials.toml"];
 
 /// Directories that a run has its own version of: nothing of the host's is shown there.
-pub const OWN: &[&str] = &["/proc", "/sys", "/dev", "/run"];
+pub const RUN_OWN_DIRECTORIES: &[&str] = &["/proc", "/sys", "/dev", "/run"];
 
 /// Variables that make a program load or run something: only a value given in the policy sets them, never the caller's.
 pub const ENV_NEVER_INHERITED: &[&str] = &[

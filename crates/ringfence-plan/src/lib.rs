@@ -53,7 +53,7 @@ pub use network::{
     NAME_SERVER, NetworkListener, NetworkPlan, NetworkWay, PROXY_PORT, SshAgentAccess,
     SshAgentPlan, VALUE_PACKET,
 };
-pub use one_shot::plan_alone;
+pub use one_shot::plan_one_shot;
 pub use orders::{FilterOrders, Orders, SystemView};
 pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule,

@@ -24,7 +24,7 @@ const DEVICES_MASKED: [(&str, MaskKind); 3] = [
 ];
 
 /// Makes the plan, or returns the reason it cannot. The caller adds the interpreter's `argv`.
-pub fn plan_alone(
+pub fn plan_one_shot(
     limits: &Limits,
     request: &CodeRequest,
     facts: &HostFacts,

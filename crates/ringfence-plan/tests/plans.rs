@@ -13,7 +13,7 @@ use ringfence_plan::{
     FileKind, Found, GitFacts, HomeEntry, HostFacts, ListenerKind, MaskKind, Mount, NetworkCapture,
     NetworkWay, OwnEffect, OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts,
     Request, Resource, Rlimit, RootEntry, SshAgentFacts, SshAgentPlan, Step, SystemText,
-    SystemTextKind, UserNamespaces, WritableRoot, plan_alone, plan_code, plan_command, render,
+    SystemTextKind, UserNamespaces, WritableRoot, plan_code, plan_command, plan_one_shot, render,
 };
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Fallback, Limits, NetworkFence, Policy, Problem, Tier,
@@ -379,7 +379,7 @@ fn every_kind_of_run_has_a_core_limit_of_one() {
     let plans = [
         ("command", plan(|_, _, _| {}).unwrap()),
         ("without namespaces", no_namespaces),
-        ("alone", plan_alone(&limits, &code, &facts()).unwrap()),
+        ("alone", plan_one_shot(&limits, &code, &facts()).unwrap()),
         ("zygote", zygote.zygote),
     ];
     for (name, plan) in plans {
@@ -420,7 +420,7 @@ fn a_core_handler_that_no_limit_keeps_away_is_a_named_gap() {
             f.core_dumps = dumps;
             f.user_namespaces = UserNamespaces::Refused("no".into());
         });
-        let alone = plan_alone(&limits, &code, &facts).unwrap();
+        let alone = plan_one_shot(&limits, &code, &facts).unwrap();
         let worker = plan_code(&limits, &code, &facts).unwrap().worker;
         for enforcement in
             [command.enforcement, bare.unwrap().enforcement, alone.enforcement, worker.enforcement]

@@ -40,7 +40,7 @@ mod zygote_keeper;
 pub use artifacts::{Artifacts, LeftOut, Listing, Snapshot};
 pub use broker::{Broker, CallFailure};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
-pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_alone};
+pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_one_shot};
 pub use pool::{Counts, Pool, PoolSlot, zygotes_of, zygotes_within};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, LateCall, Repl};
 pub use worker::{Attempt, Ended, Exit, Finished, GuestReport, Job, Output, Raised};

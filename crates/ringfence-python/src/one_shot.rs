@@ -71,7 +71,7 @@ pub struct OneShotTask<'a> {
 }
 
 /// Runs a program to its end, with this process's stdin. The calling process must have one thread.
-pub fn run_alone(
+pub fn run_one_shot(
     task: &OneShotTask<'_>,
     early: Option<PreforkedChild>,
     permit: Permit<'_>,

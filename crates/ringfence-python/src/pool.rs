@@ -208,6 +208,8 @@ pub struct PoolSlot {
     shared: Arc<Shared>,
     zygote: usize,
     unasked: Option<u32>,
+    /// Mount namespace of the dead worker.
+    mounts: Option<OwnedFd>,
 }
 
 impl Drop for PoolSlot {
@@ -218,6 +220,10 @@ impl Drop for PoolSlot {
         state.n_running -= 1;
         state.zygotes[self.zygote].n_running -= 1;
         state.zygotes[self.zygote].dead.extend(self.unasked);
+        if let Some(mounts) = self.mounts.take() {
+            state.remains.push(mounts);
+            self.shared.remains.notify_one();
+        }
         let few = state.waiting.len() * 2 < self.shared.n_waiting;
         self.shared.wake(&mut state, self.zygote, if few { Wake::Now } else { Wake::Later });
     }
@@ -333,15 +339,15 @@ impl Pool {
     ) -> Result<(Finished, Start, PoolSlot), Problem> {
         let (worker, start) = self.take()?;
         let (zygote, unasked) = (worker.zygote, Some(worker.pid));
-        let mut slot = PoolSlot { shared: Arc::clone(&self.shared), zygote, unasked };
+        let mut slot = PoolSlot { shared: Arc::clone(&self.shared), zygote, unasked, mounts: None };
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let spare = || !self.shared.is_full(&self.shared.lock());
         let finished =
             worker.run(job, &RunContext { memory_bytes_max: memory, cancel, spare }, permit);
         slot.unasked = None;
         let mut finished = finished?;
-        self.shared.lock().remains.extend(finished.mounts.take());
-        self.shared.remains.notify_one();
+        // Unmounting interrupts every processor: it begins when the answer is made.
+        slot.mounts = finished.mounts.take();
         match &mut finished.ended {
             Ended::Silently(exit) => *exit = self.exit_of(zygote, finished.pid),
             _ => slot.unasked = Some(finished.pid),

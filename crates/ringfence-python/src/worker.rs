@@ -27,7 +27,7 @@ const READ_BYTES: usize = 64 << 10;
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// Time in which a process that reported its end must be dead.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Interval between checks of a run's memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
@@ -273,7 +273,7 @@ impl Worker {
                 }
             }
             // A process that reports its end and lives on is not believed.
-            if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
+            if run.said_at.is_some_and(|at| at.elapsed() >= EXIT_TIMEOUT) {
                 (run.said, run.said_at) = (None, None);
             }
             if memory.is_past() && killed.is_none() {
@@ -322,7 +322,7 @@ impl Drop for Worker {
 
 /// Latest time to wake up: the deadline, or when a process that reported its end must be dead.
 fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
-    let gone = run.said_at.map(|at| at + LAST_WORDS);
+    let gone = run.said_at.map(|at| at + EXIT_TIMEOUT);
     match (deadline, gone) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

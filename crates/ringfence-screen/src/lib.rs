@@ -38,4 +38,4 @@ pub use rules::strict::BUILTINS as STRICT_BUILTINS;
 pub use rules::{RULES, Rule};
 pub use screen::screen;
 pub use shape::{DEPTH_MAX, NESTING_MAX};
-pub use verdict::{Risk, VIOLATIONS_MAX, Verdict, Violation};
+pub use verdict::{ScreenRisk, ScreenVerdict, VIOLATIONS_MAX, Violation};

@@ -6,7 +6,7 @@ use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
 use crate::rules::{self, internals};
 use crate::shape::{self, Shape};
-use crate::verdict::{Findings, Verdict};
+use crate::verdict::{Findings, ScreenVerdict};
 use crate::walk;
 
 /// Stack for one level of a syntax tree, parsed, walked or dropped. A quarter of it is enough in a debug build, where
@@ -26,7 +26,7 @@ const SYNTAX_ERRORS_MAX: usize = 5;
 ///
 /// Never panics and needs no deep stack of the caller: a source whose tree could be deeper than [`crate::DEPTH_MAX`] is
 /// refused by its tokens, and the rest runs on the caller's stack if it fits, else on a larger one.
-pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Verdict {
+pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> ScreenVerdict {
     let text = match shape::text(source, preset) {
         Ok(text) => text,
         Err((findings, text)) => return findings.verdict(text),
@@ -39,7 +39,7 @@ pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Ve
     stacker::maybe_grow(stack, stack, || judge(text, shape, preset, extra_imports))
 }
 
-fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String]) -> Verdict {
+fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String]) -> ScreenVerdict {
     let (mut findings, mut noted) = (Findings::default(), Findings::default());
     let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
@@ -57,7 +57,7 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
     {
         walk::walk(&module.body, preset.min(CodePreset::Standard), extra_imports, &mut findings);
         if preset == CodePreset::Data {
-            noted = internals::keep(&module.body, extra_imports, &mut findings);
+            noted = internals::keep_escape_findings(&module.body, extra_imports, &mut findings);
         }
     }
     let mut verdict = findings.verdict(text);

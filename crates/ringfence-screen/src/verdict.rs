@@ -14,7 +14,7 @@ const SUBJECT_CHARS_MAX: usize = 80;
 /// Risk of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Risk {
+pub enum ScreenRisk {
     /// No rule was broken.
     #[default]
     Safe,
@@ -24,12 +24,12 @@ pub enum Risk {
     High,
 }
 
-impl From<Risk> for ringfence_spec::Risk {
-    fn from(risk: Risk) -> Self {
+impl From<ScreenRisk> for ringfence_spec::Risk {
+    fn from(risk: ScreenRisk) -> Self {
         match risk {
-            Risk::Safe => Self::Low,
-            Risk::Medium => Self::Medium,
-            Risk::High => Self::High,
+            ScreenRisk::Safe => Self::Low,
+            ScreenRisk::Medium => Self::Medium,
+            ScreenRisk::High => Self::High,
         }
     }
 }
@@ -60,11 +60,11 @@ impl From<Violation> for Denial {
 
 /// The verdict on one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct ScreenVerdict {
     /// True if it may run under the requested preset.
     pub safe: bool,
     /// The worst risk of its violations and findings.
-    pub risk: Risk,
+    pub risk: ScreenRisk,
     /// Violations in source order, at most [`VIOLATIONS_MAX`] and a last one that counts the rest.
     pub violations: Vec<Violation>,
     /// What a tighter preset would refuse, in source order, at most [`VIOLATIONS_MAX`].
@@ -81,7 +81,7 @@ pub(crate) struct Findings {
 struct Found {
     offset: u32,
     rule: &'static Rule,
-    risk: Risk,
+    risk: ScreenRisk,
     subject: String,
     hint: Hint,
 }
@@ -102,7 +102,7 @@ impl Findings {
     pub(crate) fn add_at_risk(
         &mut self,
         rule: &'static Rule,
-        risk: Risk,
+        risk: ScreenRisk,
         offset: u32,
         subject: &str,
         hint: impl Into<Hint>,
@@ -127,7 +127,7 @@ impl Findings {
     }
 
     /// Adds these to a verdict as what a tighter preset would refuse.
-    pub(crate) fn note_in(mut self, verdict: &mut Verdict, source: &str) {
+    pub(crate) fn note_in(mut self, verdict: &mut ScreenVerdict, source: &str) {
         self.sort();
         let mut place = SourcePlace::start(source);
         for found in self.found.into_iter().take(VIOLATIONS_MAX) {
@@ -143,7 +143,7 @@ impl Findings {
     }
 
     /// The verdict, with offsets turned into lines and columns.
-    pub(crate) fn verdict(mut self, source: &str) -> Verdict {
+    pub(crate) fn verdict(mut self, source: &str) -> ScreenVerdict {
         self.sort();
         let risk = self.found.iter().map(|f| f.risk).max().unwrap_or_default();
         let mut place = SourcePlace::start(source);
@@ -168,7 +168,7 @@ impl Findings {
                 hint: "repair the ones above first".into(),
             });
         }
-        Verdict { safe: violations.is_empty(), risk, violations, findings: Vec::new() }
+        ScreenVerdict { safe: violations.is_empty(), risk, violations, findings: Vec::new() }
     }
 }
 

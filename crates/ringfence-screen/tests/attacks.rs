@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
-use ringfence_screen::{Verdict, screen};
+use ringfence_screen::{ScreenVerdict, screen};
 use ringfence_spec::CodePreset::{self, Data, Open, Standard, Strict};
 
 /// A program, the rule it breaks, what breaks it; and a program beside it that breaks none.
@@ -687,7 +687,7 @@ const ROWS: &[Row] = &[
     row("x = 1; \\\nimport os", "import_not_allowed", "os", "x = 1; \\\ny = 2"),
 ];
 
-fn verdict(source: &str, preset: CodePreset) -> Verdict {
+fn verdict(source: &str, preset: CodePreset) -> ScreenVerdict {
     screen(source.as_bytes(), preset, &[])
 }
 
@@ -931,7 +931,7 @@ fn the_default_refuses_what_breaks_the_interpreter_open_and_nothing_else() {
 #[test]
 fn the_default_notes_what_standard_refuses() {
     let source = "import os\nprint(eval('1'))\nprint(object.__subclasses__())";
-    let found = |verdict: &Verdict| {
+    let found = |verdict: &ScreenVerdict| {
         let row = |rule: &str, line| format!("{rule}:{line}");
         let noted = verdict.findings.iter().map(|f| row(f.rule.as_str(), f.line));
         let refused = verdict.violations.iter().map(|v| row(v.rule.as_str(), v.line));
@@ -946,7 +946,7 @@ fn the_default_notes_what_standard_refuses() {
     assert_eq!(found(&verdict(source, Open)), (vec![], vec![]));
     // The risk of a program that runs is that of its findings.
     let noted = verdict("import subprocess", Data);
-    assert!(noted.safe && noted.risk == ringfence_screen::Risk::High, "{noted:?}");
+    assert!(noted.safe && noted.risk == ringfence_screen::ScreenRisk::High, "{noted:?}");
     assert_eq!(noted.findings[0].risk, ringfence_spec::Risk::High);
     // A module that the operator allows is the program's to use.
     assert!(screen(b"import sys\nsys.settrace(print)", Data, &["sys".to_owned()]).safe);

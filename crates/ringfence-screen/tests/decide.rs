@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
-use ringfence_screen::decide::{Call, Glob, Rules, Verdict, risk};
+use ringfence_screen::decide::{Call, Glob, RuleVerdict, Rules, risk};
 use ringfence_screen::screen;
 use ringfence_screen::shell::shape;
 use ringfence_spec::{CodePreset, Risk};
@@ -196,7 +196,7 @@ fn rules(json: &str) -> Rules {
     serde_json::from_str(json).unwrap_or_else(|e| panic!("{json}: {e}"))
 }
 
-fn decide(rules: &Rules, tool: &str, paths: &[&str], line: Option<&str>) -> Verdict {
+fn decide(rules: &Rules, tool: &str, paths: &[&str], line: Option<&str>) -> RuleVerdict {
     let shape = line.map(shape);
     let call = Call { tool, paths, shape: shape.as_ref(), cwd: "/workspace", home: "/home/me" };
     rules.decide(&call)
@@ -253,8 +253,8 @@ fn deny_rules_name_themselves() {
         for rules in [&open, &shut] {
             let verdict = decide(rules, tool, paths, line);
             let rule = match &verdict {
-                Verdict::Allowed => None,
-                Verdict::Denied { rule, .. } => Some(rule.as_str()),
+                RuleVerdict::Allowed => None,
+                RuleVerdict::Denied { rule, .. } => Some(rule.as_str()),
             };
             assert_eq!(rule, expected, "{tool} {paths:?} {line:?}: {verdict:?}");
         }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_screen::{DEPTH_MAX, Verdict, screen};
+use ringfence_screen::{DEPTH_MAX, ScreenVerdict, screen};
 
 /// The limit of the tighter presets.
 const SOURCE_BYTES_MAX: usize = CodePreset::Standard.source_bytes_max();
@@ -16,7 +16,7 @@ const STACK_BYTES: usize = 200 << 10;
 /// Far above what any of these takes (under 50 ms in a debug build on a busy machine), far below what a hang takes.
 const MOMENT: Duration = Duration::from_secs(30);
 
-fn on_a_small_stack(name: &str, source: String, preset: CodePreset) -> Verdict {
+fn on_a_small_stack(name: &str, source: String, preset: CodePreset) -> ScreenVerdict {
     let name = name.to_owned();
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let started = Instant::now();

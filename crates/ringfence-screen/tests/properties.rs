@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
-use ringfence_screen::{Risk, VIOLATIONS_MAX, Verdict, screen};
+use ringfence_screen::{ScreenRisk, ScreenVerdict, VIOLATIONS_MAX, screen};
 use ringfence_spec::CodePreset;
 
 const PRESETS: [CodePreset; 4] =
@@ -218,14 +218,14 @@ fn program() -> impl Strategy<Value = String> {
     proptest::collection::vec(statement(), 1..6).prop_map(|statements| statements.concat())
 }
 
-fn verdicts(source: &[u8], extra: &[String]) -> Vec<Verdict> {
+fn verdicts(source: &[u8], extra: &[String]) -> Vec<ScreenVerdict> {
     PRESETS.iter().map(|preset| screen(source, *preset, extra)).collect()
 }
 
-fn agrees_with_itself(verdict: &Verdict) {
+fn agrees_with_itself(verdict: &ScreenVerdict) {
     assert_eq!(verdict.safe, verdict.violations.is_empty());
     let is_quiet = verdict.safe && verdict.findings.is_empty();
-    assert_eq!(is_quiet, verdict.risk == Risk::Safe);
+    assert_eq!(is_quiet, verdict.risk == ScreenRisk::Safe);
     assert!(verdict.violations.len() <= VIOLATIONS_MAX + 1);
     for violation in &verdict.violations {
         assert!(violation.line >= 1 && violation.column >= 1);
@@ -234,7 +234,7 @@ fn agrees_with_itself(verdict: &Verdict) {
 }
 
 /// What a preset allows, every looser one allows.
-fn in_order(verdicts: &[Verdict]) {
+fn in_order(verdicts: &[ScreenVerdict]) {
     for pair in verdicts.windows(2) {
         assert!(!pair[0].safe || pair[1].safe, "{:#?}", pair[1]);
     }
@@ -286,7 +286,7 @@ proptest! {
     fn a_comment_or_a_blank_line_changes_nothing(text in program()) {
         let plain = screen(text.as_bytes(), CodePreset::Standard, &[]);
         let moved = screen(format!("# eval(1)\n\n{text}").as_bytes(), CodePreset::Standard, &[]);
-        let rules = |v: &Verdict| v.violations.iter().map(|v| (v.rule.as_str(), v.subject.clone())).collect::<Vec<_>>();
+        let rules = |v: &ScreenVerdict| v.violations.iter().map(|v| (v.rule.as_str(), v.subject.clone())).collect::<Vec<_>>();
         prop_assert_eq!(rules(&plain), rules(&moved));
     }
 }

@@ -62,7 +62,7 @@ impl Field {
 
 /// Bounds of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct IndexLimits {
     /// Bytes of a file; a longer one is skipped.
     pub file_bytes_max: u64,
     /// Bytes of all files; those past it are skipped.
@@ -77,7 +77,7 @@ pub struct Limits {
     pub chunks: ChunkOptions,
 }
 
-impl Default for Limits {
+impl Default for IndexLimits {
     fn default() -> Self {
         Self {
             file_bytes_max: 10 << 20,
@@ -127,9 +127,9 @@ pub struct Progress {
 /// Reason why a file is not in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// Longer than [`Limits::file_bytes_max`].
+    /// Longer than [`IndexLimits::file_bytes_max`].
     TooLarge,
-    /// Past [`Limits::total_bytes_max`] or [`Limits::files_max`].
+    /// Past [`IndexLimits::total_bytes_max`] or [`IndexLimits::files_max`].
     IndexFull,
     /// Binary or in another encoding.
     NotText(NotText),
@@ -256,7 +256,7 @@ impl From<rustix::io::Errno> for IndexError {
 #[derive(Debug)]
 pub struct Index {
     store: Store,
-    limits: Limits,
+    limits: IndexLimits,
     snapshot: RwLock<Arc<Snapshot>>,
     writer: Mutex<()>,
     /// Held from reading the manifest to replacing the snapshot, so that an older one never replaces a newer.
@@ -284,7 +284,7 @@ const OPEN_ATTEMPTS: usize = 100;
 
 impl Index {
     /// Opens the index in `dir`, or an empty one. A damaged index opens as empty and is rebuilt by the next update.
-    pub fn open(dir: &Path, limits: Limits) -> Result<Self, IndexError> {
+    pub fn open(dir: &Path, limits: IndexLimits) -> Result<Self, IndexError> {
         let store = Store::open(dir)?;
         let (snapshot, is_damaged) = match load(&store, &Snapshot::default()) {
             Ok(snapshot) => (snapshot, false),

@@ -64,8 +64,8 @@ pub use ignore_rules::{
     IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
 };
 pub use index::{
-    Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile,
-    UpdateReport,
+    Index, IndexError, IndexLimits, IndexStats, Progress, SKIPPED_MAX, SkipReason, Source,
+    SourceFile, UpdateReport,
 };
 pub use pattern::{Case, Pattern, PatternStyle, Select};
 pub use prompt::{CONTEXT_BYTES_MAX, ContextTooLarge, Wrapped, split_context, wrap};

@@ -124,7 +124,7 @@ impl Pattern {
         }
         let matcher =
             builder.build_many(texts).map_err(|error| explain(error, texts[0].as_ref()))?;
-        let weigh = |text: &str| weight::of(text, style);
+        let weigh = |text: &str| weight::pattern_cost(text, style);
         let weight = texts.iter().map(|text| weigh(text.as_ref())).fold(0, u64::saturating_add);
         if weight > WEIGHT_MAX {
             let cause = format!(

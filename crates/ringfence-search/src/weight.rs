@@ -15,7 +15,7 @@ const CLASS_WEIGHT: u64 = 8;
 const WORD_WEIGHT: u64 = 2;
 
 /// The weight of a pattern that was understood, at least 1.
-pub(crate) fn of(text: &str, style: PatternStyle) -> u64 {
+pub(crate) fn pattern_cost(text: &str, style: PatternStyle) -> u64 {
     let escaped;
     let text = match style {
         // Found without an automaton.
@@ -71,11 +71,11 @@ mod tests {
             (r"\w+@\w+", 17),
             ("(?:){4000000000}", 1),
         ] {
-            assert_eq!(of(text, usual), weight, "{text}");
+            assert_eq!(pattern_cost(text, usual), weight, "{text}");
         }
         let literal = PatternStyle { literal: true, ..usual };
-        assert_eq!(of("a{1000}", literal), 1);
-        assert_eq!(of("a{1000}", PatternStyle { case: Case::Insensitive, ..literal }), 7);
-        assert_eq!(of("a{1000}", PatternStyle { words: true, ..literal }), 9);
+        assert_eq!(pattern_cost("a{1000}", literal), 1);
+        assert_eq!(pattern_cost("a{1000}", PatternStyle { case: Case::Insensitive, ..literal }), 7);
+        assert_eq!(pattern_cost("a{1000}", PatternStyle { words: true, ..literal }), 9);
     }
 }

@@ -12,9 +12,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use ringfence_audit::{KeepAll, Settings as LedgerSettings};
+use ringfence_audit::{KeepAll, LedgerSettings};
 use ringfence_engine::{Engine, HostContext, Launcher, Recorder};
-use ringfence_server::http::{Limits, Offer, Service, Settings};
+use ringfence_server::http::{HttpLimits, HttpSettings, Offer, Service};
 use ringfence_spec::{Code, Problem};
 use rustix::process::{Resource, Rlimit};
 use serde_json::Value;
@@ -47,14 +47,14 @@ fn main() -> Result<(), Problem> {
         .host(HostContext::here(data.path())?)
         .recorder(Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)
         .build()?;
-    let service = Service::check(Settings {
+    let service = Service::check(HttpSettings {
         offer: Offer::Engine,
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         allow_hosts: Vec::new(),
         cors_origins: Vec::new(),
         tls: None,
         authority: None,
-        limits: Limits { drain: Duration::from_secs(1), ..Limits::default() },
+        limits: HttpLimits { drain: Duration::from_secs(1), ..HttpLimits::default() },
         data_dir: data.path().to_owned(),
         ledger: Some(ledger),
         policy: Value::Null,

@@ -79,11 +79,11 @@ names! {
     Authority, "authority", "`public_url` and `authorization_server` must be set together.";
     BadArguments, "bad_arguments", "The arguments of a tool call do not fit its schema.";
     BadBody, "bad_body", "The request body is not what the route takes.";
-    BadCell, "bad_cell", "The number of a REPL cell is not valid.";
+    BadCell, "bad_cell", "A line of `repl --json` is not a JSON string.";
     BadFileName, "bad_file_name", "The name of a file for the run is not valid.";
     BadFilter, "bad_filter", "The filter of a ledger query is not valid.";
     BadFormat, "bad_format", "The export format is not known.";
-    BadHost, "bad_host", "A host name or address in the settings is not valid.";
+    BadHost, "bad_host", "A host name or address in the settings is not valid, or a request does not name one host.";
     BadItem, "bad_item", "An item of the batch is not valid.";
     BadMoment, "bad_moment", "A point in time cannot be parsed.";
     BadScope, "bad_scope", "The scope of a token is not known.";
@@ -111,7 +111,7 @@ names! {
     CpuLimit, "cpu_limit", "The run used up its CPU time.";
     Crash, "crash", "The interpreter was ended by a signal.";
     CursorInvalid, "cursor_invalid", "The cursor of a page is not valid.";
-    Cwd, "cwd", "The process has no working directory.";
+    Cwd, "cwd", "The process has no working directory, or one that a command needs cannot be made.";
     CwdNotADirectory, "cwd_not_a_directory", "The working directory of the run is not a directory.";
     CwdNotVisible, "cwd_not_visible", "The working directory of the run is not in its view.";
     DataDir, "data_dir", "The data directory cannot be used.";
@@ -216,7 +216,7 @@ names! {
     PythonNotFound, "python_not_found", "No usable Python interpreter was found.";
     PythonWrittenByRuns, "python_written_by_runs", "The interpreter or its packages lie where runs can write.";
     QueueFull, "queue_full", "Too many calls wait already.";
-    QuotaExceeded, "quota_exceeded", "The session's files exceed their quota.";
+    QuotaExceeded, "quota_exceeded", "The session's files exceed their quota, or its searches or index jobs of a day theirs.";
     QuotaUnknown, "quota_unknown", "The size of the session's files could not be determined.";
     Randomness, "randomness", "The kernel gave no random bytes for an id.";
     RangeInvalid, "range_invalid", "The requested range is not within the file.";
@@ -284,7 +284,7 @@ names! {
     TooManySessions, "too_many_sessions", "The owner has too many sessions.";
     TooManyStreams, "too_many_streams", "The client has too many event streams or uploads open.";
     TransportRefused, "transport_refused", "The request does not fit MCP over HTTP.";
-    UnknownClient, "unknown_client", "The MCP client is not known to `init`.";
+    UnknownClient, "unknown_client", "The MCP client or server is not known to `init`, `wrap` or `hook`.";
     UnknownKey, "unknown_key", "The settings key is not known.";
     Unreadable, "unreadable", "The file cannot be read.";
     Unscreened, "unscreened", "The program was not screened.";
@@ -354,7 +354,7 @@ names! {
     NotVisible, "not_visible", "A path that is not in the view of the run.";
     NullByte, "null_byte", "Screening refuses a null byte.";
     Openat2, "openat2", "openat2(2), answered as by a kernel without it.";
-    OutsideCode, "outside_code", "Mapping code of a file that is not part of the run.";
+    OutsideCode, "outside_code", "A system call that commands have and Python code has not.";
     PagePlacement, "page_placement", "Placement of memory pages.";
     PerformanceEvents, "performance_events", "Performance events.";
     Personality, "personality", "Changing the execution domain.";

@@ -21,7 +21,8 @@ fn page() -> String {
         writeln!(page, "| `{code}` | {} |", code.meaning()).unwrap();
     }
     page.push_str(
-        "\n## Denial rules\n\n`denials[].rule` of an outcome.\n\n| rule | what was refused |\n|---|---|\n",
+        "\n## Denial rules\n\n`denials[].rule` of an outcome. Refusals that every program meets without harm (`clone3`, `openat2`, …) are not reported: \
+         `ringfence explain` names their rules.\n\n| rule | what was refused |\n|---|---|\n",
     );
     for rule in DenialRule::ALL {
         writeln!(page, "| `{rule}` | {} |", rule.meaning()).unwrap();

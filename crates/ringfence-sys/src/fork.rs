@@ -143,7 +143,7 @@ pub fn vfork<F: FnOnce()>(work: F) -> Result<i32, CallError> {
 
 /// A process that holds new namespaces open and does nothing else, until this value is dropped.
 #[derive(Debug)]
-pub struct Holder {
+pub struct NamespaceHolder {
     /// As this process sees it.
     pub pid: i32,
     /// Its closing ends the process.
@@ -152,7 +152,7 @@ pub struct Holder {
     _stack: Stack,
 }
 
-impl Holder {
+impl NamespaceHolder {
     /// Starts one. It shares this process's memory, of which it touches nothing, so that none need be copied.
     pub fn new(namespaces: Namespaces) -> Result<Self, CallError> {
         extern "C" fn wait(pipe: *mut libc::c_void) -> libc::c_int {
@@ -195,7 +195,7 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for NamespaceHolder {
     fn drop(&mut self) {
         drop(self.ours.take());
         let _ = crate::reap_pid(self.pid, true);

@@ -53,7 +53,9 @@ pub use calls::calls_code;
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
-pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
+pub use fork::{
+    Forked, NamespaceHolder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork,
+};
 pub use fork_loop::fork_loop_code;
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};

@@ -937,3 +937,137 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "SWITCH")]
     pub(crate) redact: Option<String>,
 }
+
+/// For command lines that start both commands and Python: `mcp`, `serve`, `batch`. Written out, so that a new flag is decided
+/// about.
+impl PolicyFlags {
+    /// Returns the flags for Python, without those that only apply to commands.
+    pub(crate) fn for_code(&self) -> Self {
+        let Self {
+            preset,
+            policy,
+            timeout,
+            cpu,
+            memory,
+            pids,
+            fds,
+            disk,
+            output,
+            ro,
+            require,
+            data_dir,
+            audit,
+            redact,
+            python,
+            allow_import,
+            code_processes,
+            rw: _,
+            hide: _,
+            socket: _,
+            cwd: _,
+            env: _,
+            net: _,
+            own_directories: _,
+            secret: _,
+            ssh_agent: _,
+            net_request: _,
+            net_limit: _,
+            publish: _,
+            fallback: _,
+            proc: _,
+        } = self.clone();
+        Self {
+            preset: preset.filter(|preset| is_for_code(preset)),
+            policy,
+            timeout,
+            cpu,
+            memory,
+            pids,
+            fds,
+            disk,
+            output,
+            ro,
+            require,
+            data_dir,
+            audit,
+            redact,
+            python,
+            allow_import,
+            code_processes,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the flags for commands, without those that only apply to Python.
+    pub(crate) fn for_commands(&self) -> Self {
+        let Self {
+            preset,
+            policy,
+            timeout,
+            cpu,
+            memory,
+            pids,
+            fds,
+            disk,
+            output,
+            ro,
+            require,
+            data_dir,
+            audit,
+            redact,
+            rw,
+            hide,
+            socket,
+            cwd,
+            env,
+            net,
+            own_directories,
+            secret,
+            ssh_agent,
+            net_request,
+            net_limit,
+            publish,
+            fallback,
+            proc,
+            python: _,
+            allow_import: _,
+            code_processes: _,
+        } = self.clone();
+        Self {
+            preset: preset.filter(|preset| !is_for_code(preset)),
+            policy,
+            timeout,
+            cpu,
+            memory,
+            pids,
+            fds,
+            disk,
+            output,
+            ro,
+            require,
+            data_dir,
+            audit,
+            redact,
+            rw,
+            hide,
+            socket,
+            cwd,
+            env,
+            net,
+            own_directories,
+            secret,
+            ssh_agent,
+            net_request,
+            net_limit,
+            publish,
+            fallback,
+            proc,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns true for a code preset. Code and command presets share no name.
+fn is_for_code(preset: &str) -> bool {
+    preset.parse::<ringfence_spec::CodePreset>().is_ok()
+}

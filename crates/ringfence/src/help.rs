@@ -191,7 +191,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("completions", &[("source <(ringfence completions bash)", "")]),
     ("doctor", &[("ringfence doctor --json", "for scripts")]),
-    ("bench", &[("ringfence bench --rounds 20 --only run", "")]),
+    ("bench", &[("ringfence bench --rounds 20 --only start", "")]),
 ];
 
 /// The command line with its help texts.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use ringfence_screen::Verdict;
+use ringfence_screen::ScreenVerdict;
 use ringfence_spec::CodePreset;
 
 use super::screen::POOL_MAX;
@@ -167,7 +167,7 @@ impl Mutator {
     }
 
     /// Keeps a source that got a verdict no other got: rules of each preset, and how long the list is.
-    pub(super) fn keep_if_new(&mut self, source: Vec<u8>, verdicts: &[Verdict]) {
+    pub(super) fn keep_if_new(&mut self, source: Vec<u8>, verdicts: &[ScreenVerdict]) {
         let mut signature = String::new();
         for verdict in verdicts {
             let mut rules: Vec<&str> = verdict.violations.iter().map(|v| v.rule.as_str()).collect();

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_screen::{Risk, Verdict as Screened, screen};
+use ringfence_screen::{ScreenRisk, ScreenVerdict, screen};
 use ringfence_spec::CodePreset;
 
 use super::FuzzArgs;
@@ -94,12 +94,13 @@ fn attempt(mut mutator: Mutator, deadline: Instant, each_max: Duration, last: &P
 }
 
 /// The verdict of every preset, from tight to loose, or what is wrong with them.
-fn judge(source: &[u8]) -> Result<Vec<Screened>, String> {
+fn judge(source: &[u8]) -> Result<Vec<ScreenVerdict>, String> {
     let presets = [CodePreset::Strict, CodePreset::Standard, CodePreset::Data, CodePreset::Open];
-    let verdicts: Vec<Screened> = presets.iter().map(|p| screen(source, *p, &[])).collect();
+    let verdicts: Vec<ScreenVerdict> = presets.iter().map(|p| screen(source, *p, &[])).collect();
     for verdict in &verdicts {
         let is_quiet = verdict.safe && verdict.findings.is_empty();
-        if verdict.safe != verdict.violations.is_empty() || is_quiet != (verdict.risk == Risk::Safe)
+        if verdict.safe != verdict.violations.is_empty()
+            || is_quiet != (verdict.risk == ScreenRisk::Safe)
         {
             return Err("a verdict disagrees with itself".into());
         }

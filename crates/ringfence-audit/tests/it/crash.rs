@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-use ringfence_audit::{Entry, Filter, Ledger, Reader, RunStatus, Settings};
+use ringfence_audit::{Entry, Filter, Ledger, LedgerSettings, Reader, RunStatus};
 use ringfence_spec::RunId;
 use ringfence_testing::{BoundedCommand as _, Running};
 
@@ -15,7 +15,7 @@ use crate::harness::{Scene, again, given_dir, id, settings, start};
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn writer() {
-    let settings = Settings { epoch_rows_max: 40, ..settings() };
+    let settings = LedgerSettings { epoch_rows_max: 40, ..settings() };
     let ledger = Ledger::open(&given_dir(), settings).unwrap();
     let mut out = std::io::stdout();
     for n in 0u64.. {

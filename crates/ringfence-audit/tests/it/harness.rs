@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ringfence_audit::{
-    Entry, Expectations, Fault, KeepAll, Ledger, Reader, RunStatus, Settings, Verification, verify,
+    Entry, Expectations, Fault, KeepAll, Ledger, LedgerSettings, Reader, RunStatus, Verification,
+    verify,
 };
 use ringfence_spec::RunId;
 use ringfence_testing::{BoundedCommand as _, TimeLimit, limit};
@@ -64,8 +65,8 @@ impl Scene {
     }
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings::new(KeepAll)
+pub(crate) fn settings() -> LedgerSettings {
+    LedgerSettings::new(KeepAll)
 }
 
 pub(crate) fn id(n: u64) -> RunId {

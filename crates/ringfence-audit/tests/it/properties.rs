@@ -1,7 +1,7 @@
 //! Whatever a caller does in whatever order, the ledger verifies and has every row.
 
 use proptest::prelude::*;
-use ringfence_audit::{Ledger, RunStatus, Settings};
+use ringfence_audit::{Ledger, LedgerSettings, RunStatus};
 
 use crate::harness::{Scene, settings, start};
 
@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn any_order_of_acts_leaves_an_intact_ledger(acts in prop::collection::vec(act(), 1..40)) {
         let scene = Scene::new();
-        let usual = || Settings { epoch_rows_max: 60, ..settings() };
+        let usual = || LedgerSettings { epoch_rows_max: 60, ..settings() };
         let mut ledger = Ledger::open(&scene.path(), usual()).unwrap();
         let mut anchors = Vec::new();
         let mut n = 0;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use ringfence_audit::{
-    BodyState, Digest, Entry, Expectations, Ledger, Reader, RunStatus, SealKey, Settings,
+    BodyState, Digest, Entry, Expectations, Ledger, LedgerSettings, Reader, RunStatus, SealKey,
     Violation, Write, verify,
 };
 use ringfence_spec::{
@@ -67,7 +67,7 @@ fn full_of_secrets() -> Entry {
 fn every_text_is_redacted_before_it_is_written() {
     for (redacts, found) in [(true, false), (false, true)] {
         let scene = Scene::new();
-        let settings = if redacts { Settings::new(hide) } else { settings() };
+        let settings = if redacts { LedgerSettings::new(hide) } else { settings() };
         let ledger = Ledger::open(&scene.path(), settings).unwrap();
         ledger.append(&full_of_secrets()).unwrap();
         ledger.append(&Entry::alert(SECRET, SECRET)).unwrap();
@@ -114,7 +114,7 @@ fn an_outcome_is_recorded_with_all_that_is_asked_for() {
 fn a_sealed_ledger_verifies_without_its_key_and_is_read_with_it() {
     let scene = Scene::new();
     let key = || SealKey::from_bytes([7; 32]);
-    let sealed = Settings { seal: Some(key()), ..settings() };
+    let sealed = LedgerSettings { seal: Some(key()), ..settings() };
     let ledger = Ledger::open(&scene.path(), sealed).unwrap();
     let start = Entry::run_start(id(1)).arguments(SECRET);
     ledger.append(&start).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_audit::{Durability, Ledger, Settings};
+use ringfence_audit::{Durability, Ledger, LedgerSettings};
 
 use crate::harness::{Scene, settings, start};
 
@@ -29,7 +29,7 @@ fn sixteen_threads_get_a_row_each_time_they_ask() {
 #[test]
 fn rows_that_wait_for_the_disk_are_rows_like_others() {
     let scene = Scene::new();
-    let durable = Settings { durability: Durability::PowerLoss, ..settings() };
+    let durable = LedgerSettings { durability: Durability::PowerLoss, ..settings() };
     let ledger = Ledger::open(&scene.path(), durable).unwrap();
     ledger.append_all(&[start(1), start(2)]).unwrap();
     assert_eq!(scene.assert_intact().rows, 3);

@@ -1,6 +1,6 @@
 //! Settings, rejections and counters of the admission gate.
 
-use ringfence_spec::{Code, Problem, Status};
+use ringfence_spec::{Code, Outcome, Problem, Status};
 use serde::{Deserialize, Serialize};
 
 /// Limits of a service. `None` means no limit of that kind.
@@ -66,11 +66,16 @@ pub enum BreakerVerdict {
     Unknown,
 }
 
-impl From<Status> for BreakerVerdict {
-    fn from(status: Status) -> Self {
-        match status {
+impl From<&Outcome> for BreakerVerdict {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome.status {
             Status::Ok | Status::Error => Self::Fine,
-            Status::Timeout | Status::Memory | Status::Killed | Status::Blocked => Self::Abusive,
+            Status::Timeout | Status::Memory | Status::Blocked => Self::Abusive,
+            // A run that was cancelled, or a program that crashed, has hit no limit.
+            Status::Killed => match outcome.error.as_ref().map(|error| error.code) {
+                Some(Code::DiskLimit | Code::FileSizeLimit | Code::SyscallEntry) => Self::Abusive,
+                _ => Self::Fine,
+            },
             Status::Failed => Self::OurFault,
             Status::Rejected => Self::Unknown,
         }
@@ -90,4 +95,33 @@ pub struct Counts {
     pub queued: usize,
     /// Clients whose breaker is not closed.
     pub breakers_open: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breakers_count_limits_and_refusals_alone() {
+        use BreakerVerdict::{Abusive, Fine, OurFault, Unknown};
+        for (status, code, expected) in [
+            (Status::Ok, Code::Cancelled, Fine),
+            (Status::Error, Code::Crash, Fine),
+            (Status::Timeout, Code::WallDeadline, Abusive),
+            (Status::Memory, Code::MemoryLimit, Abusive),
+            (Status::Blocked, Code::Screen, Abusive),
+            (Status::Killed, Code::DiskLimit, Abusive),
+            (Status::Killed, Code::FileSizeLimit, Abusive),
+            (Status::Killed, Code::SyscallEntry, Abusive),
+            (Status::Killed, Code::Cancelled, Fine),
+            (Status::Killed, Code::Signal, Fine),
+            (Status::Killed, Code::InterpreterDied, Fine),
+            (Status::Failed, Code::Internal, OurFault),
+            (Status::Rejected, Code::Busy, Unknown),
+        ] {
+            let problem = Problem::internal(code, "x");
+            let outcome = Outcome::not_started(crate::ids::some_id(), status, &problem);
+            assert_eq!(BreakerVerdict::from(&outcome), expected, "{status:?} {code}");
+        }
+    }
 }

@@ -176,7 +176,7 @@ impl EngineState {
         context: CallContext<'_>,
         call: &CodeCall,
         job: &Job,
-        verdict: &ringfence_screen::Verdict,
+        verdict: &ringfence_screen::ScreenVerdict,
         cancel: &Cancel,
     ) -> Result<RunResult, Problem> {
         let CallContext { run_id, record, .. } = context;

@@ -4,7 +4,7 @@ use ringfence_spec::{Risk, Status};
 
 use super::FinishedCall;
 use super::ring::{Ring, tool_hash};
-use super::settings::Settings;
+use super::settings::AlertSettings;
 
 /// An alert rule.
 pub(crate) struct AlertRule {
@@ -12,7 +12,7 @@ pub(crate) struct AlertRule {
     pub(crate) name: &'static str,
     pub(crate) risk: Risk,
     /// Takes the call, the current time, the client's earlier calls and the thresholds.
-    pub(crate) look: fn(&FinishedCall, u64, &Ring, &Settings) -> Option<String>,
+    pub(crate) look: fn(&FinishedCall, u64, &Ring, &AlertSettings) -> Option<String>,
 }
 
 /// Every rule.
@@ -32,7 +32,7 @@ fn repeated_blocks(
     seen: &FinishedCall,
     now_ms: u64,
     ring: &Ring,
-    settings: &Settings,
+    settings: &AlertSettings,
 ) -> Option<String> {
     if settings.n_blocked == 0 || seen.status != Status::Blocked {
         return None;
@@ -48,7 +48,7 @@ fn repeated_failures(
     seen: &FinishedCall,
     now_ms: u64,
     ring: &Ring,
-    settings: &Settings,
+    settings: &AlertSettings,
 ) -> Option<String> {
     let failed = |status| {
         matches!(status, Status::Error | Status::Timeout | Status::Memory | Status::Killed)
@@ -66,7 +66,7 @@ fn outlier_duration(
     seen: &FinishedCall,
     _: u64,
     ring: &Ring,
-    settings: &Settings,
+    settings: &AlertSettings,
 ) -> Option<String> {
     let ran = |status| !matches!(status, Status::Blocked | Status::Rejected | Status::Failed);
     if settings.duration_factor == 0
@@ -100,7 +100,7 @@ fn duplicate_code(
     seen: &FinishedCall,
     now_ms: u64,
     ring: &Ring,
-    settings: &Settings,
+    settings: &AlertSettings,
 ) -> Option<String> {
     let code = seen.code_sha256.filter(|_| settings.n_duplicates > 0)?;
     let past = ring.within(now_ms, settings.window_ms);
@@ -109,7 +109,7 @@ fn duplicate_code(
         .then(|| format!("the same code ran {n} times within {} s", settings.window_ms / 1000))
 }
 
-fn large_read(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+fn large_read(seen: &FinishedCall, _: u64, _: &Ring, settings: &AlertSettings) -> Option<String> {
     (settings.bytes_read > 0 && seen.bytes_read >= settings.bytes_read)
         .then(|| format!("`{}` read {} bytes", seen.tool, seen.bytes_read))
 }
@@ -119,7 +119,7 @@ fn many_reads(
     seen: &FinishedCall,
     now_ms: u64,
     ring: &Ring,
-    settings: &Settings,
+    settings: &AlertSettings,
 ) -> Option<String> {
     if settings.bytes_read_in_window == 0 || seen.bytes_read == 0 {
         return None;
@@ -131,13 +131,23 @@ fn many_reads(
 }
 
 /// One is enough: no honest program sends a credential to a host that it is not for.
-fn misplaced_secret(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+fn misplaced_secret(
+    seen: &FinishedCall,
+    _: u64,
+    _: &Ring,
+    settings: &AlertSettings,
+) -> Option<String> {
     let (n, most) = (seen.n_misplaced_secrets, settings.n_misplaced_secrets);
     (most > 0 && n >= most)
         .then(|| format!("`{}` sent the placeholder of a secret elsewhere {n} times", seen.tool))
 }
 
-fn traversal(seen: &FinishedCall, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn traversal(
+    seen: &FinishedCall,
+    now_ms: u64,
+    ring: &Ring,
+    settings: &AlertSettings,
+) -> Option<String> {
     if settings.n_traversals == 0 || !seen.traversal {
         return None;
     }
@@ -146,7 +156,12 @@ fn traversal(seen: &FinishedCall, now_ms: u64, ring: &Ring, settings: &Settings)
         .then(|| format!("{n} paths that leave their place within {} s", settings.window_ms / 1000))
 }
 
-fn many_violations(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+fn many_violations(
+    seen: &FinishedCall,
+    _: u64,
+    _: &Ring,
+    settings: &AlertSettings,
+) -> Option<String> {
     (settings.n_violations > 0 && seen.n_violations > settings.n_violations)
         .then(|| format!("{} violations in one run of `{}`", seen.n_violations, seen.tool))
 }

@@ -13,7 +13,7 @@ use ringfence_spec::{Risk, Status};
 use serde::Serialize;
 
 use ring::Ring;
-pub use settings::Settings;
+pub use settings::AlertSettings;
 
 /// Number of alert rules: one call raises at most as many alerts.
 pub const N_ALERT_RULES: usize = alert_rules::ALL.len();
@@ -61,7 +61,7 @@ pub struct Alert {
 /// Recent history of every client, and the time of each rule's last alert.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    settings: Settings,
+    settings: AlertSettings,
     clients: HashMap<String, Client>,
 }
 
@@ -77,7 +77,7 @@ struct Client {
 
 impl Watch {
     /// Creates a watch without history.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: AlertSettings) -> Self {
         Self { settings, clients: HashMap::new() }
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Alert thresholds. A threshold of 0 turns its rule off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct AlertSettings {
     /// Window of the repetition rules.
     pub window_ms: u64,
     /// Quiet period of a rule for a client after an alert.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub n_clients_max: usize,
 }
 
-impl Default for Settings {
+impl Default for AlertSettings {
     fn default() -> Self {
         Self {
             window_ms: 5 * 60 * 1000,

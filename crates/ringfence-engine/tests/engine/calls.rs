@@ -303,7 +303,7 @@ pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
     let sink: ringfence_engine::AlertSink = Box::new(move |_| {
         told.fetch_add(1, Ordering::SeqCst);
     });
-    let watch = ringfence_engine::watch::Settings { bytes_read: 4096, ..Default::default() };
+    let watch = ringfence_engine::watch::AlertSettings { bytes_read: 4096, ..Default::default() };
     let builder = world.builder().rules(serde_json::from_str(rules).unwrap());
     let engine = builder.on_alert(sink).watch(watch).build().unwrap();
     on_runtime(async {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ringfence_audit::{Filter, Reader, Record, Settings};
+use ringfence_audit::{Filter, LedgerSettings, Reader, Record};
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::clock::TestClock;
 use ringfence_engine::{Builder, CodePolicy, CodeRules, Engine, HostContext, Recorder};
@@ -59,7 +59,8 @@ impl World {
             .host(place)
             .code_policy(policy(CodePreset::Open))
             .recorder(
-                Recorder::open(&self.ledger(), Settings::new(ringfence_engine::redact)).unwrap(),
+                Recorder::open(&self.ledger(), LedgerSettings::new(ringfence_engine::redact))
+                    .unwrap(),
             )
             .admission(AdmissionSettings::default())
             .clock(Arc::clone(&self.clock) as Arc<dyn ringfence_engine::clock::Clock>)

@@ -402,7 +402,7 @@ fn home_entries(
         // A link to a secret, to the home itself, or to a path that the run has of its own shows nothing.
         let broad = homes.iter().any(|home| home.starts_with(&source.path))
             || secrets.iter().any(|secret| source.path.starts_with(&secret.path))
-            || catalogue::OWN.iter().any(|own| source.path.starts_with(own));
+            || catalogue::RUN_OWN_DIRECTORIES.iter().any(|own| source.path.starts_with(own));
         let plain = matches!(source.kind, FileKind::Directory | FileKind::File);
         // Mounts go where the real directories are: a link above would have to be followed to get there.
         let at = match (at.parent().filter(|_| !is_canonical), at.file_name()) {

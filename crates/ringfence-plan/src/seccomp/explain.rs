@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Verdict on a refused call: the error to return, and the explanation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Verdict {
+pub struct SyscallVerdict {
     /// The rule that refused it: a stable name such as `mount` or `socket_family`.
     pub rule: DenialRule,
     /// The error the program gets; 0 if the call pretends to succeed.
@@ -27,16 +27,16 @@ pub struct Verdict {
 ///
 /// For a connect that the supervisor decides, it is the verdict to use if the supervisor refuses. A call that the spec
 /// allows never comes to the listener; should one, it is refused as `not_notified`.
-pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
+pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> SyscallVerdict {
     let spec = spec.normalised();
     let ruling = u32::try_from(nr).ok().and_then(|nr| rules::ruling(spec, nr));
     let unknown = Outcome::Refuse { reason: &reasons::NOT_IMPLEMENTED, argument: None };
     let outcome = ruling.map_or(unknown, |ruling| ruling.decide(args));
     match outcome {
         Outcome::Refuse { reason, argument } => {
-            Verdict { rule: reason.rule, errno: reason.errno, argument, hint: reason.hint }
+            SyscallVerdict { rule: reason.rule, errno: reason.errno, argument, hint: reason.hint }
         }
-        Outcome::Allow => Verdict {
+        Outcome::Allow => SyscallVerdict {
             rule: DenialRule::NotNotified,
             errno: EPERM,
             argument: None,

@@ -24,7 +24,7 @@ mod simulate;
 mod table;
 
 pub use bpf::Insn;
-pub use explain::{CheckedCall, RefusedCall, Summary, Verdict, explain};
+pub use explain::{CheckedCall, RefusedCall, Summary, SyscallVerdict, explain};
 pub use simulate::{Action, BadFilter, INSNS_MAX, Program, SeccompData, Trace, simulate};
 pub use table::{name, number};
 
@@ -58,7 +58,7 @@ pub enum Profile {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observe {
-    /// It goes to a listener, which answers with the [`Verdict`]'s error and records a denial.
+    /// It goes to a listener, which answers with the [`SyscallVerdict`]'s error and records a denial.
     Notify,
     /// The program gets the same error straight away and the supervisor is not notified: for hosts where a listener is
     /// not available.

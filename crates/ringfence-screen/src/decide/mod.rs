@@ -91,7 +91,7 @@ pub struct Call<'c> {
 /// The verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// It may run.
     Allowed,
     /// It may not.
@@ -105,7 +105,7 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
+impl RuleVerdict {
     /// Returns true if it may run.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed)
@@ -114,7 +114,7 @@ impl Verdict {
 
 impl Rules {
     /// Decides one call.
-    pub fn decide(&self, call: &Call<'_>) -> Verdict {
+    pub fn decide(&self, call: &Call<'_>) -> RuleVerdict {
         let paths = path::all_of(call);
         for (at, rule) in self.deny.iter().enumerate() {
             if let Some(subject) = self.denies(rule, call, &paths) {
@@ -122,7 +122,7 @@ impl Rules {
             }
         }
         match self.default {
-            Stance::Allow => Verdict::Allowed,
+            Stance::Allow => RuleVerdict::Allowed,
             Stance::Deny => self.decide_by_allow(call, &paths),
         }
     }
@@ -158,13 +158,13 @@ impl Rules {
     }
 
     /// Decides if the default is deny: the tool, every path and every command need a rule that allows them.
-    fn decide_by_allow(&self, call: &Call<'_>, paths: &[Word]) -> Verdict {
+    fn decide_by_allow(&self, call: &Call<'_>, paths: &[Word]) -> RuleVerdict {
         let of_tool: Vec<&AccessRule> = self
             .allow
             .iter()
             .filter(|rule| rule.tools.is_empty() || rule.matches_tool(call.tool))
             .collect();
-        let refused = |what: String| Verdict::Denied {
+        let refused = |what: String| RuleVerdict::Denied {
             rule: "default".into(),
             reason: format!("no rule allows {what}"),
             hint: String::new(),
@@ -174,7 +174,7 @@ impl Rules {
         }
         let open = |rule: &&&AccessRule| rule.paths.is_empty() && rule.commands.is_empty();
         if of_tool.iter().any(|rule| open(&rule)) {
-            return Verdict::Allowed;
+            return RuleVerdict::Allowed;
         }
         for path in paths {
             let allowed = |rule: &&AccessRule| {
@@ -188,7 +188,7 @@ impl Rules {
             // Rules about commands alone allow no call that has none.
             let some = !paths.is_empty() || of_tool.iter().any(|rule| rule.commands.is_empty());
             return if some {
-                Verdict::Allowed
+                RuleVerdict::Allowed
             } else {
                 refused(format!("the tool `{}`", call.tool))
             };
@@ -204,7 +204,7 @@ impl Rules {
                 return refused(format!("the command `{}`", command::shown(simple)));
             }
         }
-        Verdict::Allowed
+        RuleVerdict::Allowed
     }
 }
 
@@ -214,14 +214,14 @@ impl AccessRule {
         self.tools.iter().any(|glob| glob.matches(&tool, Gaps::Differ))
     }
 
-    fn refusal(&self, at: usize, subject: &str) -> Verdict {
+    fn refusal(&self, at: usize, subject: &str) -> RuleVerdict {
         let name = if self.name.is_empty() { format!("deny[{at}]") } else { self.name.clone() };
         let reason = if self.reason.is_empty() {
             format!("the policy refuses {subject}")
         } else {
             format!("{} ({subject})", self.reason)
         };
-        Verdict::Denied { rule: name, reason, hint: self.hint.clone() }
+        RuleVerdict::Denied { rule: name, reason, hint: self.hint.clone() }
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Rated {
 /// let call = Call { tool: "run_command", shape: Some(&shape), ..Call::default() };
 /// assert_eq!(risk(&call, None).risk, Risk::High);
 /// ```
-pub fn risk(call: &Call<'_>, code: Option<&verdict::Verdict>) -> Rated {
+pub fn risk(call: &Call<'_>, code: Option<&verdict::ScreenVerdict>) -> Rated {
     let mut worst = Rated { risk: Risk::Low, why: String::new() };
     let mut raise = |risk: Risk, why: String| {
         if risk > worst.risk {

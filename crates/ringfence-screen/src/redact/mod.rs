@@ -28,7 +28,7 @@ mod chars;
 mod command_line;
 mod header;
 mod login;
-mod prefixes;
+mod prefix_matcher;
 mod providers;
 mod random;
 mod rules;
@@ -37,7 +37,7 @@ mod stream;
 use std::borrow::Cow;
 
 use chars::Runs;
-use prefixes::{Occurrence, RULES};
+use prefix_matcher::{Occurrence, RULES};
 use rules::{SecretRule, Tail};
 pub use stream::StreamRedactor;
 
@@ -177,7 +177,7 @@ fn scan(text: &[u8]) -> ScanResult {
     let mut found: Vec<Span> = Vec::new();
     let mut open_from = text.len();
     let mut key_from = text.len();
-    prefixes::find(text, |Occurrence { start: at, end: behind, rule: index, place }| {
+    prefix_matcher::find(text, |Occurrence { start: at, end: behind, rule: index, place }| {
         let rule = RULES[index];
         if rule.is_exact() && &text[at..behind] != rule.prefixes[place].as_bytes() {
             return;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::chars::Class;
-use super::prefixes::{self, RULES};
+use super::prefix_matcher::{self, RULES};
 use super::{PASSES_MAX, ScanResult, Span, merge, replace, scan};
 
 /// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
@@ -185,7 +185,7 @@ fn plain_words(line: &[u8]) -> usize {
     let word_start =
         |at: usize| at - line[..at].iter().rev().take_while(|b| Class::Bare.has(**b)).count();
     let mut first = line.len();
-    prefixes::find(line, |occurrence| first = first.min(occurrence.start));
+    prefix_matcher::find(line, |occurrence| first = first.min(occurrence.start));
     word_start(first)
 }
 

@@ -4,7 +4,7 @@ use ringfence_spec::{CodePreset, Hint};
 
 use super::modules::{self, Known, Module};
 use super::{IMPORT_NOT_ALLOWED, MODULE_MEMBER_NOT_ALLOWED, Rule};
-use crate::verdict::Risk;
+use crate::verdict::ScreenRisk;
 
 /// The object that a name stands for after an import.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Imported {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) rule: &'static Rule,
-    pub(crate) risk: Risk,
+    pub(crate) risk: ScreenRisk,
     pub(crate) subject: String,
     pub(crate) hint: Hint,
 }
@@ -45,7 +45,7 @@ fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
         Some(instead) => instead.into(),
         None => Hint::Import(path.to_owned()),
     };
-    let risk = if modules::reaches_out(top) { Risk::High } else { IMPORT_NOT_ALLOWED.risk };
+    let risk = if modules::reaches_out(top) { ScreenRisk::High } else { IMPORT_NOT_ALLOWED.risk };
     Refusal { rule: &IMPORT_NOT_ALLOWED, risk, subject: path.to_owned(), hint }
 }
 

@@ -40,7 +40,11 @@ const OTHER_TYPES: &[&str] = &["BaseException", "Exception", "bytearray", "range
 
 /// Keeps those of `standard`'s findings that break the interpreter open, and returns the others. Adds members of
 /// modules, which `standard` refuses by their import. `extra` are modules that the operator allows.
-pub(crate) fn keep(body: &[Stmt], extra: &[String], findings: &mut Findings) -> Findings {
+pub(crate) fn keep_escape_findings(
+    body: &[Stmt],
+    extra: &[String],
+    findings: &mut Findings,
+) -> Findings {
     let mut search = Search { extra, ..Search::default() };
     search.visit_body(body);
     let others = findings.split_off(|rule, subject, offset| {

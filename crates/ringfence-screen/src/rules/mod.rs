@@ -12,7 +12,7 @@ pub(crate) mod strings;
 
 use ringfence_spec::{CodePreset, DenialRule};
 
-use crate::verdict::Risk;
+use crate::verdict::ScreenRisk;
 
 /// One rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Rule {
     /// Stable name.
     pub name: DenialRule,
     /// Risk of breaking it.
-    pub risk: Risk,
+    pub risk: ScreenRisk,
     /// The loosest preset that refuses it. `data` notes what `standard` refuses, and refuses a few of the same
     /// (`internals.rs`).
     pub up_to: CodePreset,
@@ -40,7 +40,7 @@ macro_rules! rules {
         $(
             pub(crate) const $constant: Rule = Rule {
                 name: DenialRule::$name,
-                risk: Risk::$risk,
+                risk: ScreenRisk::$risk,
                 up_to: CodePreset::$up_to,
                 refuses: $refuses,
             };

@@ -38,8 +38,8 @@ impl Source for Files {
 }
 
 /// Small segments, so that a few files make several.
-fn limits() -> Limits {
-    Limits { segment_postings_max: 200, ..Limits::default() }
+fn limits() -> IndexLimits {
+    IndexLimits { segment_postings_max: 200, ..IndexLimits::default() }
 }
 
 fn update(index: &Index, files: &Files) -> UpdateReport {
@@ -66,7 +66,7 @@ fn some_files() -> Files {
 #[test]
 fn hits_name_file_lines_symbol_and_language() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     let mut files = Files::default();
     files.put("src/url.rs", "//! Doc.\n\n/// Parses.\npub fn parse_url() {}\n", 1);
     files.put("src/other.py", "def other():\n    parse_url()\n", 1);
@@ -86,7 +86,7 @@ fn hits_name_file_lines_symbol_and_language() {
 #[test]
 fn globs_and_languages_restrict_a_search() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     let mut files = Files::default();
     for path in ["a/x.rs", "a/x.py", "b/x.rs", "b/c/x.md"] {
         files.put(path, "needle", 1);
@@ -211,7 +211,7 @@ fn many_updates_are_merged_and_answer_as_one() {
     assert_eq!(left.len() as u64, stats.n_segments + 2, "segments, manifest and lock");
 
     let fresh_dir = tempfile::tempdir().unwrap();
-    let fresh = Index::open(fresh_dir.path(), Limits::default()).unwrap();
+    let fresh = Index::open(fresh_dir.path(), IndexLimits::default()).unwrap();
     update(&fresh, &files);
     for word in ["shared", "filler", "round29", "q7z", "extra12", "common"] {
         assert_eq!(paths(&index, word), paths(&fresh, word), "{word}");
@@ -221,7 +221,8 @@ fn many_updates_are_merged_and_answer_as_one() {
 #[test]
 fn files_without_text_are_skipped_with_a_reason_and_read_once() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { file_bytes_max: 1000, total_bytes_max: 3000, ..Limits::default() };
+    let limits =
+        IndexLimits { file_bytes_max: 1000, total_bytes_max: 3000, ..IndexLimits::default() };
     let index = Index::open(dir.path(), limits).unwrap();
     let mut files = Files::default();
     files.put("a.bin", b"\x7fELF\0\0", 1);
@@ -250,7 +251,7 @@ fn files_without_text_are_skipped_with_a_reason_and_read_once() {
 #[test]
 fn a_recent_change_is_not_trusted_to_be_the_last() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     let now_ns =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     let now_ns = u64::try_from(now_ns).unwrap();
@@ -282,7 +283,7 @@ impl Source for Slow<'_> {
 #[test]
 fn an_interrupted_update_keeps_its_segments_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits { n_threads: 1, ..limits() }).unwrap();
+    let index = Index::open(dir.path(), IndexLimits { n_threads: 1, ..limits() }).unwrap();
     let files = some_files();
     let slow = Slow(&files, AtomicBool::new(false));
     let report = index
@@ -323,7 +324,7 @@ fn the_last_progress_of_a_small_update_says_that_all_is_done() {
 #[test]
 fn an_update_can_be_ended_while_files_are_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     let mut files = Files::default();
     for n in 0..3000 {
         files.put(&format!("{n}.txt"), "x", 1);
@@ -352,8 +353,8 @@ fn a_crash_leaves_the_old_index() {
 #[test]
 fn one_writer_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
-    let other = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
+    let other = Index::open(dir.path(), IndexLimits::default()).unwrap();
     let files = some_files();
     let mut inner = None;
     index
@@ -431,7 +432,7 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 fn damage_anywhere_is_noticed_and_repaired() {
     let dir = tempfile::tempdir().unwrap();
     let files = some_files();
-    update(&Index::open(dir.path(), Limits::default()).unwrap(), &files);
+    update(&Index::open(dir.path(), IndexLimits::default()).unwrap(), &files);
     let sound = contents(dir.path());
     let (mut n_found, mut n_tried) = (0, 0);
     for (name, bytes) in sound.iter().filter(|(name, _)| *name != "lock") {
@@ -440,7 +441,7 @@ fn damage_anywhere_is_noticed_and_repaired() {
             let path = dir.path().join(name);
             let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
             file.write_all_at(&[bytes[at] ^ 0x55], at as u64).unwrap();
-            let index = Index::open(dir.path(), Limits::default()).unwrap();
+            let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
             let searched = index.search(&Query::new("shared filler q3z common")).is_err();
             if searched || index.stats().is_damaged {
                 n_found += 1;
@@ -461,7 +462,7 @@ fn damage_anywhere_is_noticed_and_repaired() {
     for (name, bytes) in sound.iter().filter(|(name, _)| *name != "lock") {
         for len in [0, 1, 7, bytes.len() / 2, bytes.len() - 1] {
             fs::write(dir.path().join(name), &bytes[..len]).unwrap();
-            let index = Index::open(dir.path(), Limits::default()).unwrap();
+            let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
             assert!(index.stats().is_damaged, "{name} cut to {len}");
             assert!(update(&index, &files).was_rebuilt);
             assert_eq!(paths(&index, "shared").len(), 40);
@@ -554,11 +555,11 @@ fn reseal(bytes: &mut [u8]) {
 fn links_and_pipes_in_place_of_index_files_are_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     let files = some_files();
-    update(&Index::open(dir.path(), Limits::default()).unwrap(), &files);
+    update(&Index::open(dir.path(), IndexLimits::default()).unwrap(), &files);
     let manifest = dir.path().join("manifest");
     fs::rename(&manifest, dir.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink("elsewhere", &manifest).unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     assert!(index.stats().is_damaged);
     fs::remove_file(&manifest).unwrap();
     rustix::fs::mknodat(
@@ -570,7 +571,7 @@ fn links_and_pipes_in_place_of_index_files_are_not_opened() {
     )
     .unwrap();
     // Does not wait for a writer.
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let index = Index::open(dir.path(), IndexLimits::default()).unwrap();
     assert!(index.stats().is_damaged);
     assert!(update(&index, &files).was_rebuilt);
 }

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::*;
-use crate::{Limits, Query, Tree};
+use crate::{IndexLimits, Query, Tree};
 
 /// Writes a model of a few words: `dog` and `puppy` point the same way, `car` another.
 fn write_model(dir: &Path) {
@@ -52,7 +52,7 @@ fn words_of_the_same_meaning_are_found_and_fused() {
     fs::write(files.join("b.txt"), "The car is parked.\n").unwrap();
     let model = StaticModel::open(&model).unwrap();
     let tree = Tree::open(&files).unwrap();
-    let index = Index::open(&index, Limits::default()).unwrap();
+    let index = Index::open(&index, IndexLimits::default()).unwrap();
     index.update(&tree, &mut |_| ControlFlow::Continue(())).unwrap();
     let go_on = &mut || ControlFlow::Continue(());
     let (vectors, failure) = VectorIndex::default().updated(&index, &tree, &model, go_on).unwrap();
@@ -96,7 +96,7 @@ fn a_damaged_file_of_vectors_counts_as_none() {
     fs::write(files.join("a.txt"), "The puppy sleeps.\n").unwrap();
     let model = StaticModel::open(&model).unwrap();
     let tree = Tree::open(&files).unwrap();
-    let index = Index::open(&dir.path().join("i"), Limits::default()).unwrap();
+    let index = Index::open(&dir.path().join("i"), IndexLimits::default()).unwrap();
     index.update(&tree, &mut |_| ControlFlow::Continue(())).unwrap();
     let go_on = &mut || ControlFlow::Continue(());
     VectorIndex::default().updated(&index, &tree, &model, go_on).unwrap().0.save(&index).unwrap();

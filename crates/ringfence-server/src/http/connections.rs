@@ -14,10 +14,10 @@ use super::write_timeout::Unflushed;
 
 /// Idle grace period: a connection that has been idle for less is not closed, because a request head or a TLS handshake
 /// may be on its way. Short, because every silent connection can occupy its slot for that long.
-const MOMENT: Duration = Duration::from_millis(100);
+const IDLE_GRACE: Duration = Duration::from_millis(100);
 
 /// Poll interval for the idle grace period.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Open connections and their maximum number.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct ConnectionLimit {
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    here: BTreeMap<u64, Arc<Connection>>,
+    open: BTreeMap<u64, Arc<Connection>>,
 }
 
 /// State of one connection.
@@ -41,9 +41,9 @@ pub(super) struct Connection {
     unflushed: AtomicBool,
     /// End of the last request, or start of the connection.
     idle_since: Mutex<Instant>,
-    asked_to_go: AtomicBool,
+    is_closing: AtomicBool,
     /// Cancelled to close the connection once its request is answered.
-    pub(super) go: CancellationToken,
+    pub(super) close: CancellationToken,
 }
 
 /// Slot of one connection, freed when dropped.
@@ -65,27 +65,27 @@ impl ConnectionLimit {
     }
 
     /// Waits for a free slot for an accepted connection, and closes an idle connection if there is none.
-    pub(super) async fn room(&self) {
+    pub(super) async fn wait_for_slot(&self) {
         loop {
             // Before the check, so that a slot freed in between wakes us.
             let left = self.left.notified();
             {
                 let connections = self.lock();
-                if connections.here.len() < self.n_max {
+                if connections.open.len() < self.n_max {
                     return;
                 }
-                send_away_one(&connections, MOMENT);
+                close_idlest(&connections, IDLE_GRACE);
             }
             tokio::select! {
                 () = left => {}
-                () = sleep(LOOK_EVERY) => {}
+                () = sleep(IDLE_POLL_INTERVAL) => {}
             }
         }
     }
 
     /// Closes an idle connection even if slots are free: the host is out of descriptors.
-    pub(super) fn make_room(&self) {
-        send_away_one(&self.lock(), Duration::ZERO);
+    pub(super) fn close_idlest_now(&self) {
+        close_idlest(&self.lock(), Duration::ZERO);
     }
 
     /// Adds a connection.
@@ -94,7 +94,7 @@ impl ConnectionLimit {
         let mut connections = self.lock();
         connections.next += 1;
         let number = connections.next;
-        connections.here.insert(number, Arc::clone(&connection));
+        connections.open.insert(number, Arc::clone(&connection));
         Slot { connections: Arc::clone(self), number, connection }
     }
 
@@ -104,8 +104,8 @@ impl ConnectionLimit {
             let left = self.left.notified();
             {
                 let connections = self.lock();
-                connections.here.values().for_each(|connection| connection.go.cancel());
-                if connections.here.is_empty() {
+                connections.open.values().for_each(|connection| connection.close.cancel());
+                if connections.open.is_empty() {
                     return;
                 }
             }
@@ -119,10 +119,10 @@ impl ConnectionLimit {
 }
 
 /// Closes the connection idle longest, if for at least `spared`, unless another idle one is closing already.
-fn send_away_one(connections: &Connections, spared: Duration) {
+fn close_idlest(connections: &Connections, spared: Duration) {
     let mut longest: Option<(Instant, &Connection)> = None;
-    for connection in connections.here.values().filter(|connection| !connection.is_busy()) {
-        if connection.asked_to_go.load(Ordering::Relaxed) {
+    for connection in connections.open.values().filter(|connection| !connection.is_busy()) {
+        if connection.is_closing.load(Ordering::Relaxed) {
             return;
         }
         let since = connection.idle_since();
@@ -133,8 +133,8 @@ fn send_away_one(connections: &Connections, spared: Duration) {
     if let Some((since, connection)) = longest
         && since.elapsed() >= spared
     {
-        connection.asked_to_go.store(true, Ordering::Relaxed);
-        connection.go.cancel();
+        connection.is_closing.store(true, Ordering::Relaxed);
+        connection.close.cancel();
     }
 }
 
@@ -144,8 +144,8 @@ impl Connection {
             n_requests: AtomicUsize::new(0),
             unflushed: AtomicBool::new(false),
             idle_since: Mutex::new(Instant::now()),
-            asked_to_go: AtomicBool::new(false),
-            go: CancellationToken::new(),
+            is_closing: AtomicBool::new(false),
+            close: CancellationToken::new(),
         }
     }
 
@@ -180,7 +180,7 @@ impl Drop for ActiveRequest {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.connections.lock().here.remove(&self.number);
+        self.connections.lock().open.remove(&self.number);
         self.connections.left.notify_waiters();
     }
 }
@@ -194,16 +194,18 @@ mod tests {
         let connections = ConnectionLimit::new(3);
         let slots: Vec<Slot> = (0..3).map(|_| connections.slot()).collect();
         let busy = slots[0].connection.busy();
-        sleep(MOMENT).await;
+        sleep(IDLE_GRACE).await;
         drop(slots[1].connection.busy());
         let waiting = tokio::spawn({
             let connections = Arc::clone(&connections);
-            async move { connections.room().await }
+            async move { connections.wait_for_slot().await }
         });
-        slots[2].connection.go.cancelled().await;
-        sleep(MOMENT * 2).await;
+        slots[2].connection.close.cancelled().await;
+        sleep(IDLE_GRACE * 2).await;
         // One connection is closed for one that waits.
-        assert!(!slots[0].connection.go.is_cancelled() && !slots[1].connection.go.is_cancelled());
+        assert!(
+            !slots[0].connection.close.is_cancelled() && !slots[1].connection.close.is_cancelled()
+        );
         assert!(!waiting.is_finished());
         let mut slots = slots;
         drop(slots.pop());
@@ -212,17 +214,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_just_come_has_a_moment_to_speak() {
+    async fn a_new_connection_has_a_grace_period() {
         let connections = ConnectionLimit::new(2);
         let (first, newcomer) = (connections.slot(), connections.slot());
         let _busy = first.connection.busy();
         let waiting = tokio::spawn({
             let connections = Arc::clone(&connections);
-            async move { connections.room().await }
+            async move { connections.wait_for_slot().await }
         });
-        sleep(MOMENT / 2).await;
-        assert!(!newcomer.connection.go.is_cancelled());
-        newcomer.connection.go.cancelled().await;
+        sleep(IDLE_GRACE / 2).await;
+        assert!(!newcomer.connection.close.is_cancelled());
+        newcomer.connection.close.cancelled().await;
         drop(newcomer);
         waiting.await.unwrap();
     }

@@ -36,17 +36,17 @@ pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 /// The first revision of the protocol without a handshake.
 const STATELESS_SINCE: &str = "2026-07-28";
 
-/// Maximum number of stored handshakes per client, for protocol versions that have one. One more ends the one that was unused
+/// Maximum number of MCP sessions per client, in protocol versions that have them. One more ends the one that was unused
 /// for longest, if that was for [`IDLE_MIN`].
-const HANDSHAKES_MAX: usize = 64;
+const MCP_SESSIONS_MAX: usize = 64;
 
-/// Time without a call after which a handshake may make room for another.
+/// Time without a call after which an MCP session may be ended for another.
 const IDLE_MIN: Duration = Duration::from_mins(5);
 
-/// Time without a call after which a handshake is dropped: as long as a session of the engine lasts.
+/// Time without a call after which an MCP session is dropped: as long as a session of the engine lasts (`ttl_ms` of `SessionSettings`).
 const KEEP_ALIVE: Duration = Duration::from_hours(24);
 
-/// The longest id of a handshake that is noted.
+/// The longest id of an MCP session that is noted.
 const ID_BYTES_MAX: usize = 128;
 
 /// The longest text of a transport error that is read.
@@ -71,8 +71,8 @@ pub(super) struct Mcp {
 #[derive(Clone)]
 struct Server {
     handler: Handler,
-    handshakes: Arc<LocalSessionManager>,
-    /// Time of the last message of each handshake.
+    mcp_sessions: Arc<LocalSessionManager>,
+    /// Time of the last message of each MCP session.
     used: Arc<Mutex<HashMap<String, Instant>>>,
     /// Held during a handshake: one at a time, so that none is counted too late.
     shaking: Arc<tokio::sync::Mutex<()>>,
@@ -124,14 +124,14 @@ pub(super) async fn message(
             .hint("send the `Mcp-Session-Id` that `initialize` was answered with")
             .into());
     }
-    // Regardless of the headers: the SDK stores a handshake by the message alone.
+    // Regardless of the headers: the SDK starts a session by the message alone.
     let _shaking = match shape {
-        Some(shape) if shape.is_hello => Some(server.room_for_one().await?),
+        Some(shape) if shape.is_hello => Some(server.room_for_session().await?),
         _ => None,
     };
     server.note_use(&parts.headers);
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
-    let handshake = session_id(&parts.headers).map(str::to_owned);
+    let mcp_session = session_id(&parts.headers).map(str::to_owned);
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = match &server.handler {
         Handler::Tools(_, service) => service.handle(request).await,
@@ -141,14 +141,14 @@ pub(super) async fn message(
     if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return Ok(no_message(&content));
     }
-    // A new handshake has its id from here.
+    // A new MCP session has its id from here.
     server.note_use(response.headers());
     let mut response = response.map(Body::new);
     if is_end && response.status() == StatusCode::ACCEPTED {
         // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
-        if let (Handler::Tools(tools, _), Some(handshake)) = (&server.handler, handshake) {
-            tools.leave(&handshake);
+        if let (Handler::Tools(tools, _), Some(mcp_session)) = (&server.handler, mcp_session) {
+            tools.leave(&mcp_session);
         }
     }
     Ok(as_problem(response.into_response()).await)
@@ -183,7 +183,7 @@ fn is_stateless(headers: &HeaderMap) -> bool {
     version.is_some_and(|version| version >= STATELESS_SINCE)
 }
 
-/// Id of the handshake that a message belongs to.
+/// Id of the MCP session that a message belongs to.
 fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok())
 }
@@ -256,10 +256,10 @@ impl Mcp {
 
 impl Server {
     fn new(offered: &Offered, caller: &Caller, end: CancellationToken) -> Self {
-        let mut handshakes = LocalSessionManager::default();
+        let mut mcp_sessions = LocalSessionManager::default();
         // The SDK's own default would end the session of a client that thinks for five minutes.
-        handshakes.session_config.keep_alive = Some(KEEP_ALIVE);
-        let handshakes = Arc::new(handshakes);
+        mcp_sessions.session_config.keep_alive = Some(KEEP_ALIVE);
+        let mcp_sessions = Arc::new(mcp_sessions);
         let config = StreamableHttpServerConfig::default()
             // Answers with one JSON object, unless notifications precede the result.
             .with_json_response(true)
@@ -268,7 +268,7 @@ impl Server {
             // The middleware has checked both, for every route.
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let remembered = Arc::clone(&handshakes);
+        let remembered = Arc::clone(&mcp_sessions);
         let handler = match offered {
             Offered::Tools(engine) => {
                 let tools = McpServer::new(engine.clone(), &caller.owner(), &caller.name);
@@ -283,7 +283,7 @@ impl Server {
                 Handler::Fixtures(StreamableHttpService::new(make, remembered, config))
             }
         };
-        Self { handler, handshakes, used: Arc::default(), shaking: Arc::default(), end }
+        Self { handler, mcp_sessions, used: Arc::default(), shaking: Arc::default(), end }
     }
 
     /// Notes that a client is here.
@@ -292,25 +292,25 @@ impl Server {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(id.to_owned(), Instant::now());
         // Those of sessions that are gone, and ids of the client's own making.
-        if used.len() > 4 * HANDSHAKES_MAX
+        if used.len() > 4 * MCP_SESSIONS_MAX
             && let Some(oldest) = used.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone())
         {
             used.remove(&oldest);
         }
     }
 
-    /// Returns whether a request belongs to a stored handshake.
+    /// Returns whether a request belongs to an MCP session that is known.
     async fn remembers(&self, headers: &HeaderMap) -> bool {
-        let sessions = self.handshakes.sessions.read().await;
+        let sessions = self.mcp_sessions.sessions.read().await;
         session_id(headers).is_some_and(|id| sessions.contains_key(id))
     }
 
-    /// Checks that another handshake can be stored. Other handshakes wait until the returned guard is dropped.
-    async fn room_for_one(&self) -> Result<OwnedMutexGuard<()>, Fault> {
+    /// Checks that another MCP session can be started. Other handshakes wait until the returned guard is dropped.
+    async fn room_for_session(&self) -> Result<OwnedMutexGuard<()>, Fault> {
         let shaking = Arc::clone(&self.shaking).lock_owned().await;
-        let known: Vec<_> = self.handshakes.sessions.read().await.keys().cloned().collect();
+        let known: Vec<_> = self.mcp_sessions.sessions.read().await.keys().cloned().collect();
         let n = known.len();
-        if n < HANDSHAKES_MAX {
+        if n < MCP_SESSIONS_MAX {
             return Ok(shaking);
         }
         let oldest = {
@@ -321,17 +321,19 @@ impl Server {
         };
         if let Some(id) = oldest {
             // A client that left without a word.
-            let _ = self.handshakes.close_session(&id).await;
+            let _ = self.mcp_sessions.close_session(&id).await;
             return Ok(shaking);
         }
-        let problem =
-            Problem::refused(Code::TooManyHandshakes, format!("{n} clients of yours are here"))
-                .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
-                .retry_after_ms(10_000);
+        let problem = Problem::refused(
+            Code::TooManyHandshakes,
+            format!("{n} MCP sessions of yours are open"),
+        )
+        .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
+        .retry_after_ms(10_000);
         Err(problem.into())
     }
 
-    /// Ends runs and streams, and drops the stored handshakes.
+    /// Ends runs and streams, and drops the MCP sessions.
     fn close(&self) {
         match &self.handler {
             Handler::Tools(tools, _) => tools.end(),
@@ -339,12 +341,12 @@ impl Server {
             Handler::Fixtures(_) => {}
         }
         self.end.cancel();
-        let handshakes = Arc::clone(&self.handshakes);
+        let mcp_sessions = Arc::clone(&self.mcp_sessions);
         tokio::spawn(async move {
-            let ids: Vec<_> = handshakes.sessions.read().await.keys().cloned().collect();
+            let ids: Vec<_> = mcp_sessions.sessions.read().await.keys().cloned().collect();
             for id in ids {
                 // A session that has just ended by itself is not an error.
-                let _ = handshakes.close_session(&id).await;
+                let _ = mcp_sessions.close_session(&id).await;
             }
         });
     }

@@ -96,7 +96,7 @@ pub enum Offer {
 
 /// Settings of a service, decided by the operator.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct HttpSettings {
     /// Handlers to offer.
     pub offer: Offer,
     /// Address to listen on; port 0 picks a free port.
@@ -108,7 +108,7 @@ pub struct Settings {
     /// Certificate and key files.
     pub tls: Option<TlsFiles>,
     /// Resource limits.
-    pub limits: Limits,
+    pub limits: HttpLimits,
     /// Data directory, which contains the tokens.
     pub data_dir: PathBuf,
     /// Directory of the ledger, if there is one.
@@ -123,7 +123,7 @@ pub struct Settings {
 
 /// Resource limits of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Maximum bytes of a REST request's body.
     pub body_bytes_max: usize,
     /// Maximum bytes of a file that is written. A session's own limit holds too.
@@ -134,7 +134,7 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             body_bytes_max: 1 << 20,
@@ -148,7 +148,7 @@ impl Default for Limits {
 /// Service whose settings were checked.
 #[derive(Debug)]
 pub struct Service {
-    settings: Settings,
+    settings: HttpSettings,
     hosts: Hosts,
     cors: Cors,
     tokens: Tokens,
@@ -164,7 +164,7 @@ fn no_fixtures() -> Problem {
 
 impl Service {
     /// Checks settings. A service that other machines can reach needs a token and an allowed host name.
-    pub fn check(settings: Settings) -> Result<Self, Problem> {
+    pub fn check(settings: HttpSettings) -> Result<Self, Problem> {
         let hosts = Hosts::new(&settings.allow_hosts)?;
         let cors = Cors::new(&settings.cors_origins)?;
         let tokens = Tokens::of(&settings.data_dir);
@@ -221,7 +221,7 @@ impl Service {
 
     /// Summarizes the service, for people.
     pub fn summary(&self) -> String {
-        let Settings { listen, allow_hosts, limits, ledger, .. } = &self.settings;
+        let HttpSettings { listen, allow_hosts, limits, ledger, .. } = &self.settings;
         let scheme = self.scheme();
         let hosts = if allow_hosts.is_empty() {
             "this machine's own names".to_owned()
@@ -365,7 +365,7 @@ struct AppState {
     mcp: mcp::Mcp,
     places: middleware::RequestSlots,
     counts: counts::Counts,
-    limits: Limits,
+    limits: HttpLimits,
     ledger: Option<PathBuf>,
     /// Cancelled at shutdown: no new work.
     drain: CancellationToken,

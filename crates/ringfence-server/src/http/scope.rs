@@ -105,7 +105,8 @@ impl Caller {
             format!("the token `{}` does not have the scope `{scope}`", self.name),
         )
         .hint(format!(
-            "ask the operator for a token with it: `ringfence token new --scope {scope}`"
+            "ask the operator for a token that has it too: `ringfence token new --name NAME`, with `--scope {scope}` \
+             and one `--scope` for each other"
         ));
         Err(Fault::new(StatusCode::FORBIDDEN, problem))
     }

@@ -27,13 +27,13 @@ use super::write_timeout::WriteTimeout;
 use super::{AppState, say};
 
 /// Time limit for a request head; also the idle timeout of a connection.
-const HEAD_WITHIN: Duration = Duration::from_secs(15);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time limit for a TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Write timeout: a client that reads nothing of a response for this long counts as gone.
-const TAKEN_WITHIN: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Size of the read buffer, which bounds a request head and the read-ahead of a body.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -42,14 +42,14 @@ const BUFFER_BYTES: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
 
 /// Time for clients to read the last responses at shutdown.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Poll interval for revoked and replaced tokens. Their requests are rejected at once; this ends what their clients
 /// have started.
-const REVOKED_EVERY: Duration = Duration::from_secs(1);
+const REVOKED_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Poll interval for the end of the last run.
-const DRAIN_LOOK: Duration = Duration::from_millis(20);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Serves until a signal, then drains.
 pub(super) async fn serve(
@@ -89,7 +89,7 @@ pub(super) async fn serve(
     app.engine.end_runs(|_| false);
     app.mcp.end();
     // Responses that are not read by then are lost.
-    let _ = timeout(LAST_WORDS, connections.close()).await;
+    let _ = timeout(CLOSE_TIMEOUT, connections.close()).await;
     Ok(())
 }
 
@@ -100,7 +100,7 @@ async fn idle(app: &AppState) {
         if app.places.n_taken() + app.engine.n_running() + gate.running + gate.queued == 0 {
             return;
         }
-        sleep(DRAIN_LOOK).await;
+        sleep(DRAIN_POLL_INTERVAL).await;
     }
 }
 
@@ -114,7 +114,7 @@ async fn sweep(app: &AppState) -> std::convert::Infallible {
 
 async fn end_revoked(app: &AppState) -> std::convert::Infallible {
     loop {
-        sleep(REVOKED_EVERY).await;
+        sleep(REVOKED_POLL_INTERVAL).await;
         // If the file cannot be read, the middleware rejects all requests and reports the error.
         if let Ok(callers) = app.tokens.callers() {
             let owners: HashSet<String> = callers.iter().map(Caller::owner).collect();
@@ -136,12 +136,12 @@ async fn accept(
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // The connection was aborted while it waited, or there is no descriptor left for it.
-            connections.make_room();
+            connections.close_idlest_now();
             sleep(Duration::from_millis(10)).await;
             continue;
         };
         // Only after the accept: no connection is closed for one that may never come.
-        connections.room().await;
+        connections.wait_for_slot().await;
         let slot = connections.slot();
         let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
@@ -164,8 +164,8 @@ async fn converse(
     // new socket is reported as readable whether it is or not.
     let mut first = [0];
     let spoken = tokio::select! {
-        spoken = timeout(HEAD_WITHIN, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
-        () = connection.go.cancelled() => false,
+        spoken = timeout(HEAD_TIMEOUT, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
+        () = connection.close.cancelled() => false,
     };
     if !spoken {
         return;
@@ -174,10 +174,10 @@ async fn converse(
     match tls {
         None => Box::pin(answer(stream, router, connection)).await,
         Some(tls) => {
-            let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream)));
+            let handshake = Box::pin(timeout(TLS_HANDSHAKE_TIMEOUT, tls.accept(stream)));
             let shaken = tokio::select! {
                 shaken = handshake => shaken,
-                () = connection.go.cancelled() => return,
+                () = connection.close.cancelled() => return,
             };
             if let Ok(Ok(stream)) = shaken {
                 Box::pin(answer(stream, router, connection)).await;
@@ -199,10 +199,10 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // The request is in progress until the whole response has been handed on.
         async move { answer.await.map(|answer| answer.map(|body| Held { body, _busy: busy })) }
     });
-    let stream = TokioIo::new(WriteTimeout::new(stream, Arc::clone(connection), TAKEN_WITHIN));
+    let stream = TokioIo::new(WriteTimeout::new(stream, Arc::clone(connection), WRITE_TIMEOUT));
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER_BYTES)
         .max_headers(HEADERS_MAX)
         .serve_connection(stream, service);
@@ -212,7 +212,7 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         // Connection errors are not reported: they concern only the client, which sees them.
         tokio::select! {
             _ = serving.as_mut() => return,
-            () = connection.go.cancelled() => serving.as_mut().graceful_shutdown(),
+            () = connection.close.cancelled() => serving.as_mut().graceful_shutdown(),
         }
         if !connection.is_busy() {
             // Completes the shutdown, or finds that a request has just arrived.

@@ -96,9 +96,9 @@ impl McpServer {
         self.runs.end();
     }
 
-    /// Ends the runs that calls of a handshake wait for. Those that have yielded go on.
-    pub(crate) fn leave(&self, handshake: &str) {
-        self.runs.leave(handshake);
+    /// Ends the runs that calls of an MCP session wait for. Those that have yielded go on.
+    pub(crate) fn leave(&self, mcp_session: &str) {
+        self.runs.leave(mcp_session);
     }
 
     /// Lists every tool, in a fixed order.

@@ -41,7 +41,7 @@ pub(super) struct Runs {
     results: Mutex<VecDeque<(RunId, Arc<Made>)>>,
     /// Resources of the runs.
     pub(super) resources: Arc<ResourceStore>,
-    /// Sends the id of each handshake that its client ends.
+    /// Sends the id of each MCP session that its client ends.
     departed: broadcast::Sender<Arc<str>>,
     /// Cancelled when the client may not run anything any more.
     end: CancellationToken,
@@ -111,10 +111,10 @@ impl Runs {
         self.engine.end_runs(|owner| owner != &*self.owner);
     }
 
-    /// Ends the runs that calls of a handshake wait for.
-    pub(super) fn leave(&self, handshake: &str) {
+    /// Ends the runs that calls of an MCP session wait for.
+    pub(super) fn leave(&self, mcp_session: &str) {
         // An error says that no call waits.
-        let _ = self.departed.send(handshake.into());
+        let _ = self.departed.send(mcp_session.into());
     }
 
     pub(super) fn find(&self, run_id: &str) -> Option<Arc<Run>> {
@@ -183,7 +183,7 @@ impl Runs {
         }
     }
 
-    /// Waits for the end of the call's handshake. Calls without one wait forever.
+    /// Waits for the end of the call's MCP session. Calls without one wait forever.
     async fn departure(&self, context: &RequestContext<RoleServer>) {
         let mut departed = self.departed.subscribe();
         let parts = context.extensions.get::<Parts>();
@@ -191,7 +191,7 @@ impl Runs {
         if let Some(own) = own {
             loop {
                 match departed.recv().await {
-                    Ok(handshake) if handshake.as_bytes() == own.as_bytes() => return,
+                    Ok(ended) if ended.as_bytes() == own.as_bytes() => return,
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => break,
                 }

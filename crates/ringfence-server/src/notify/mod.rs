@@ -34,7 +34,7 @@ const TRIES: u32 = 3;
 
 /// Destinations of alerts, anchors and traces.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct NotifySettings {
     /// Destinations of alerts, each sent as one line of JSON.
     pub alerts: Vec<Destination>,
     /// Destinations of the ledger's signed head, sent as one line of JSON.
@@ -83,7 +83,7 @@ impl EventQueue {
 /// Sends alerts, anchors and traces from a thread of its own. [`Notifier::finish`] ends the thread; a drop does not
 /// while the engine holds a sink, because a sink keeps the event queue open.
 pub struct Notifier {
-    settings: Settings,
+    settings: NotifySettings,
     queue: EventQueue,
     events: Option<Receiver<Event>>,
     /// Disconnected once the thread has sent everything.
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Notifier {
 
 impl Notifier {
     /// Creates a notifier without starting its thread.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: NotifySettings) -> Self {
         let (events, received) = mpsc::sync_channel(WAITING_MAX);
         let queue = EventQueue { events, n_lost: Arc::default() };
         Self { settings, queue, events: Some(received), finished: None }
@@ -153,7 +153,7 @@ impl Notifier {
 
 /// State of the notifier thread.
 struct NotifierThread {
-    settings: Settings,
+    settings: NotifySettings,
     http_post: HttpClient,
     engine: Engine,
     n_lost: Arc<AtomicU64>,
@@ -278,14 +278,14 @@ impl Destination {
     }
 }
 
-impl Settings {
+impl NotifySettings {
     fn is_silent(&self) -> bool {
         self.alerts.is_empty() && self.anchors.is_empty() && self.traces.is_none()
     }
 }
 
 /// Summary for `serve --check`: one line per destination.
-impl std::fmt::Display for Settings {
+impl std::fmt::Display for NotifySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for to in &self.alerts {
             writeln!(f, "alerts       to {to}")?;

@@ -49,7 +49,7 @@ const V6: &[([u16; 8], u8, &str)] = &[
 
 /// Returns the class of an address that is dialled only if a rule names it, or `None` for a public one. IPv4-mapped,
 /// 6to4 and NAT64 addresses are judged by the IPv4 address inside.
-pub fn forbidden(ip: IpAddr) -> Option<&'static str> {
+pub fn special_purpose(ip: IpAddr) -> Option<&'static str> {
     match canonical(ip) {
         IpAddr::V4(ip) => {
             let found = V4.iter().find(|(base, bits, _)| {
@@ -60,7 +60,7 @@ pub fn forbidden(ip: IpAddr) -> Option<&'static str> {
         }
         IpAddr::V6(ip) => {
             if let Some(inside) = inside_nat64(ip).or_else(|| inside_6to4(ip)) {
-                return forbidden(inside.into());
+                return special_purpose(inside.into());
             }
             let found = V6.iter().find(|(base, bits, _)| {
                 let base = u128::from(Ipv6Addr::from(*base));
@@ -73,7 +73,7 @@ pub fn forbidden(ip: IpAddr) -> Option<&'static str> {
 
 /// Returns true for an address that is no single host, so that no rule can grant it.
 pub(super) fn is_undialable(ip: IpAddr) -> bool {
-    matches!(forbidden(ip), Some("unspecified" | "multicast" | "broadcast" | "discard"))
+    matches!(special_purpose(ip), Some("unspecified" | "multicast" | "broadcast" | "discard"))
 }
 
 /// Turns an IPv4-mapped IPv6 address into the IPv4 address that the kernel dials for it.
@@ -330,7 +330,7 @@ mod tests {
             ("::ffff:0.0.0.0", Some("unspecified")),
         ];
         for (text, class) in rows {
-            assert_eq!(forbidden(text.parse().unwrap()), class, "{text}");
+            assert_eq!(special_purpose(text.parse().unwrap()), class, "{text}");
         }
     }
 
@@ -383,7 +383,7 @@ mod tests {
         #[test]
         fn embedded_addresses_have_the_class_of_the_ipv4_address(v4: u32) {
             let v4 = Ipv4Addr::from(v4);
-            let class = forbidden(v4.into());
+            let class = special_purpose(v4.into());
             let [a, b, c, d] = v4.octets();
             let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
             for v6 in [
@@ -391,7 +391,7 @@ mod tests {
                 Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
                 Ipv6Addr::new(0x2002, high, low, 1, 2, 3, 4, 5),
             ] {
-                prop_assert_eq!(forbidden(v6.into()), class);
+                prop_assert_eq!(special_purpose(v6.into()), class);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::ByteSize;
 
 /// The counted quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitKind {
+pub enum NetworkLimitKind {
     /// Bytes in both directions.
     Bytes,
     /// Connections made, one after the other too.
@@ -26,7 +26,7 @@ pub enum LimitKind {
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkLimit {
     /// The counted quantity.
-    pub kind: LimitKind,
+    pub kind: NetworkLimitKind,
     /// The largest number that is allowed.
     pub most: u64,
     text: Box<str>,
@@ -57,10 +57,10 @@ impl FromStr for NetworkLimit {
         let (kind, most) = match kind {
             "bytes" => {
                 let size: ByteSize = number.parse().map_err(|e| bad(&format!("{e}")))?;
-                (LimitKind::Bytes, size.bytes())
+                (NetworkLimitKind::Bytes, size.bytes())
             }
-            "connections" => (LimitKind::Connections, count()?),
-            "requests" => (LimitKind::Requests, count()?),
+            "connections" => (NetworkLimitKind::Connections, count()?),
+            "requests" => (NetworkLimitKind::Requests, count()?),
             other => return Err(bad(&format!("`{other}` cannot be limited"))),
         };
         let hosts = host.map(pattern).transpose()?;
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_limit_has_a_kind_a_number_and_hosts() {
         let limit: NetworkLimit = "bytes=2M@*.example.com".parse().unwrap();
-        assert_eq!((limit.kind, limit.most), (LimitKind::Bytes, 2 << 20));
+        assert_eq!((limit.kind, limit.most), (NetworkLimitKind::Bytes, 2 << 20));
         assert!(limit.is_about(&"a.example.com".parse().unwrap()));
         assert!(!limit.is_about(&"example.com".parse().unwrap()));
         let limit: NetworkLimit = "connections=0".parse().unwrap();

@@ -28,10 +28,10 @@ mod rule;
 mod shared_hosting;
 mod upstream;
 
-pub use address::{Cidr, canonical, forbidden};
+pub use address::{Cidr, canonical, special_purpose};
 pub use bundles::{Bundle, all as bundles, bundle};
 pub use host::{Host, HostName, host_and_port};
-pub use limit::{LimitKind, NetworkLimit};
+pub use limit::{NetworkLimit, NetworkLimitKind};
 pub use request::{RequestRule, covers_path};
 pub use rule::NetworkRule;
 pub use upstream::UpstreamProxy;
@@ -51,7 +51,7 @@ pub struct NetworkRules {
 
 /// The answer to one connection request.
 #[derive(Clone, Debug)]
-pub enum Verdict<'a> {
+pub enum NetworkVerdict<'a> {
     /// Allowed, to the addresses that the grant lists.
     Allowed(Grant<'a>),
     /// Refused.
@@ -161,12 +161,12 @@ impl NetworkRules {
     }
 
     /// Decides whether a run may connect to a host on a port.
-    pub fn decide<'a>(&'a self, host: &'a Host, port: u16) -> Verdict<'a> {
+    pub fn decide<'a>(&'a self, host: &'a Host, port: u16) -> NetworkVerdict<'a> {
         let denial = self
             .denials()
             .find(|rule| rule.ports.contains(port) && rule.patterns.iter().any(|p| p.covers(host)));
         if let Some(rule) = denial {
-            return Verdict::Denied(Denied { grant: None, by: Some(rule.to_string()) });
+            return NetworkVerdict::Denied(Denied { grant: None, by: Some(rule.to_string()) });
         }
         let mut first = None;
         let mut within = Vec::new();
@@ -188,8 +188,10 @@ impl NetworkRules {
             dial = Dial::Within(within);
         }
         match first {
-            Some(rule) => Verdict::Allowed(Grant { rule, dial, rules: self, host, port }),
-            None => Verdict::Denied(Denied { grant: rule::smallest_grant(host, port), by: None }),
+            Some(rule) => NetworkVerdict::Allowed(Grant { rule, dial, rules: self, host, port }),
+            None => {
+                NetworkVerdict::Denied(Denied { grant: rule::smallest_grant(host, port), by: None })
+            }
         }
     }
 
@@ -202,11 +204,7 @@ impl NetworkRules {
     }
 
     fn denies_a_name(&self) -> bool {
-        self.denials().any(|rule| {
-            rule.patterns
-                .iter()
-                .any(|p| matches!(p, Pattern::Exact(_) | Pattern::Below(_) | Pattern::AtOrBelow(_)))
-        })
+        self.denials().any(|rule| rule.patterns.iter().any(Pattern::is_name))
     }
 
     /// Refuses lists whose rules cancel or repeat each other: one of them is a mistake.
@@ -256,7 +254,7 @@ impl Grant<'_> {
         if address::is_undialable(ip) {
             return Err(format!("{ip} is not the address of one host"));
         }
-        let public = || match forbidden(ip) {
+        let public = || match special_purpose(ip) {
             None => Ok(()),
             Some(class) => Err(format!("{ip} is not a public address ({class})")),
         };
@@ -289,7 +287,11 @@ impl Grant<'_> {
                 && rule.patterns.iter().any(|pattern| match pattern {
                     Pattern::Address(denied) => Cidr::only(*denied).contains(ip),
                     Pattern::HostLoopback => is_own_loopback(ip),
-                    _ => false,
+                    // Names were judged before they were resolved; `*` refuses every host by then.
+                    Pattern::Any
+                    | Pattern::Exact(_)
+                    | Pattern::Below(_)
+                    | Pattern::AtOrBelow(_) => false,
                 })
         })
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use super::address::{Cidr, forbidden, is_undialable};
+use super::address::{Cidr, is_undialable, special_purpose};
 use super::bundles::{all, bundle};
 use super::host::{Host, HostName};
 use super::is_own_loopback;
@@ -72,10 +72,7 @@ impl NetworkRule {
 
     /// Returns true for an allow rule about names that `*` allows too.
     pub(super) fn names_public_hosts(&self) -> bool {
-        self.within.is_none()
-            && !self.patterns.iter().any(|pattern| {
-                matches!(pattern, Pattern::Any | Pattern::Address(_) | Pattern::HostLoopback)
-            })
+        self.within.is_none() && self.patterns.iter().all(Pattern::is_name)
     }
 }
 
@@ -92,13 +89,29 @@ impl PartialEq for NetworkRule {
 
 impl Eq for NetworkRule {}
 
+// Written out, so that a new form of pattern is decided about in each place.
 impl Pattern {
+    /// Returns true for names, of one host or of those below a domain.
+    pub(super) fn is_name(&self) -> bool {
+        match self {
+            Self::Exact(_) | Self::Below(_) | Self::AtOrBelow(_) => true,
+            Self::Any | Self::Address(_) | Self::HostLoopback => false,
+        }
+    }
+
     /// Returns true if an allow rule with this pattern is about a host.
     pub(super) fn grants(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Any, Host::Name(name)) => !name.is_localhost(),
-            (Self::Any, Host::Ip(ip)) => forbidden(*ip).is_none(),
-            _ => self.covers(host),
+            (Self::Any, Host::Ip(ip)) => special_purpose(*ip).is_none(),
+            (
+                Self::Exact(_)
+                | Self::Below(_)
+                | Self::AtOrBelow(_)
+                | Self::Address(_)
+                | Self::HostLoopback,
+                _,
+            ) => self.covers(host),
         }
     }
 
@@ -112,7 +125,8 @@ impl Pattern {
             (Self::Address(want), Host::Ip(ip)) => ip == want,
             (Self::HostLoopback, Host::Name(name)) => name.is_localhost(),
             (Self::HostLoopback, Host::Ip(ip)) => is_own_loopback(*ip),
-            _ => false,
+            (Self::Exact(_) | Self::Below(_) | Self::AtOrBelow(_), Host::Ip(_))
+            | (Self::Address(_), Host::Name(_)) => false,
         }
     }
 }
@@ -288,7 +302,7 @@ fn check_allowed(
         Pattern::Address(_) if within.is_some() => {
             Err("an address has no range; write the address alone".into())
         }
-        Pattern::Address(ip) if forbidden(*ip) == Some("loopback") => Err(match port {
+        Pattern::Address(ip) if special_purpose(*ip) == Some("loopback") => Err(match port {
             Some(port) => format!("write the host's own loopback as `localhost:{port}`"),
             None => "write the host's own loopback as `localhost:PORT`".into(),
         }),
@@ -324,7 +338,12 @@ fn check_allowed(
                 ))
             }
         }
-        _ => Ok(()),
+        Pattern::Any
+        | Pattern::Exact(_)
+        | Pattern::Below(_)
+        | Pattern::AtOrBelow(_)
+        | Pattern::Address(_)
+        | Pattern::HostLoopback => Ok(()),
     }
 }
 
@@ -337,7 +356,7 @@ pub(super) fn smallest_grant(host: &Host, port: u16) -> Option<String> {
         Host::Name(name) if name.is_localhost() => Some(format!("localhost:{port}")),
         Host::Name(name) => Some(name_and_port(name, port, !name.is_single_label())),
         Host::Ip(ip) if is_own_loopback(*ip) => Some(format!("localhost:{port}")),
-        Host::Ip(ip) if forbidden(*ip) == Some("loopback") || is_undialable(*ip) => None,
+        Host::Ip(ip) if special_purpose(*ip) == Some("loopback") || is_undialable(*ip) => None,
         Host::Ip(_) => {
             let ip = host.in_url();
             Some(if WEB.contains(&port) { ip } else { format!("{ip}:{port}") })

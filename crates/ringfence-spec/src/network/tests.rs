@@ -11,7 +11,7 @@ fn decided(list: &str, name: &str, port: u16) -> String {
     let rules = NetworkRules::parse(list).unwrap_or_else(|e| panic!("{e}"));
     let host = host(name);
     match rules.decide(&host, port) {
-        Verdict::Allowed(grant) => match &grant.dial {
+        NetworkVerdict::Allowed(grant) => match &grant.dial {
             Dial::Public => "public".into(),
             Dial::Within(ranges) => {
                 ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -19,10 +19,10 @@ fn decided(list: &str, name: &str, port: u16) -> String {
             Dial::Exact(ip) => format!("exactly {ip}"),
             Dial::HostLoopback => "loopback".into(),
         },
-        Verdict::Denied(Denied { grant: Some(grant), by: None }) => format!("needs {grant}"),
-        Verdict::Denied(Denied { grant: None, by: Some(by) }) => by,
-        Verdict::Denied(Denied { grant: None, by: None }) => "never".into(),
-        Verdict::Denied(other) => panic!("{other:?}"),
+        NetworkVerdict::Denied(Denied { grant: Some(grant), by: None }) => format!("needs {grant}"),
+        NetworkVerdict::Denied(Denied { grant: None, by: Some(by) }) => by,
+        NetworkVerdict::Denied(Denied { grant: None, by: None }) => "never".into(),
+        NetworkVerdict::Denied(other) => panic!("{other:?}"),
     }
 }
 
@@ -303,7 +303,10 @@ fn decisions() {
             let wider = NetworkRules::parse(&format!("{list},{grant}"))
                 .unwrap_or_else(|e| panic!("{list} {grant}: {e}"));
             let host = host(name);
-            assert!(matches!(wider.decide(&host, port), Verdict::Allowed(_)), "{list} {grant}");
+            assert!(
+                matches!(wider.decide(&host, port), NetworkVerdict::Allowed(_)),
+                "{list} {grant}"
+            );
         }
     }
 }
@@ -369,7 +372,9 @@ fn addresses_of_a_granted_name() {
     for (list, name, port, ip, refusal, told) in rows {
         let rules = NetworkRules::parse(list).unwrap();
         let (host, ip) = (host(name), ip.parse().unwrap());
-        let Verdict::Allowed(grant) = rules.decide(&host, port) else { panic!("{list} {name}") };
+        let NetworkVerdict::Allowed(grant) = rules.decide(&host, port) else {
+            panic!("{list} {name}")
+        };
         match (grant.may_dial(ip), refusal) {
             (Ok(()), None) => {}
             (Err(error), Some(text)) if error.contains(text) => {
@@ -378,7 +383,9 @@ fn addresses_of_a_granted_name() {
                 assert_eq!(denied.by.is_some(), text.starts_with("deny:"), "{list} {ip}");
                 if let Some(told) = told {
                     let wider = NetworkRules::parse(&format!("{list},{told}")).unwrap();
-                    let Verdict::Allowed(grant) = wider.decide(&host, port) else { panic!() };
+                    let NetworkVerdict::Allowed(grant) = wider.decide(&host, port) else {
+                        panic!()
+                    };
                     assert_eq!(grant.may_dial(ip), Ok(()), "{list} {told}");
                 }
             }
@@ -423,7 +430,7 @@ fn a_workspace_adds_denials_only() {
     assert!(!rules.to_string().contains("b.example.com"), "nothing is added after an error");
     rules.with_denials(["deny:**.example.com"]).unwrap();
     let name = host("example.com");
-    assert!(matches!(rules.decide(&name, 443), Verdict::Denied(_)));
+    assert!(matches!(rules.decide(&name, 443), NetworkVerdict::Denied(_)));
 }
 
 #[test]
@@ -431,7 +438,7 @@ fn the_empty_list_allows_nothing() {
     let rules = NetworkRules::default();
     assert!(rules.is_empty() && rules.tcp_ports().is_empty());
     let name = host("example.com");
-    assert!(matches!(rules.decide(&name, 443), Verdict::Denied(_)));
+    assert!(matches!(rules.decide(&name, 443), NetworkVerdict::Denied(_)));
 }
 
 proptest! {
@@ -454,8 +461,8 @@ proptest! {
         let mut fewer = rules.clone();
         fewer.with_denials([deny.as_str()]).unwrap();
         let host = host(&name);
-        let before = matches!(rules.decide(&host, port), Verdict::Allowed(_));
-        let after = matches!(fewer.decide(&host, port), Verdict::Allowed(_));
+        let before = matches!(rules.decide(&host, port), NetworkVerdict::Allowed(_));
+        let after = matches!(fewer.decide(&host, port), NetworkVerdict::Allowed(_));
         prop_assert!(before || !after);
     }
 }

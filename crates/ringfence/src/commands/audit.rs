@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Durability, Expectations, Filter, Finding, Format, Ledger, Reader, Record, Settings,
-    StorageSettings, Verification, View, verify, verify_archive,
+    Anchor, Durability, Expectations, Filter, Finding, Format, Ledger, LedgerSettings, Reader,
+    Record, StorageSettings, Verification, View, verify, verify_archive,
 };
 use ringfence_server::notify::Destination;
 use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
@@ -20,7 +20,7 @@ use crate::style::{self, Look, Stream, paint};
 use crate::table::{self, Cell, Column, Table, cell, column, numbers, texts};
 
 /// Poll interval of `tail -f`.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the subcommand. `verify` exits 1 if the ledger was tampered with.
 pub(crate) fn audit(args: &AuditArgs) -> ExitCode {
@@ -96,7 +96,7 @@ fn print(value: &impl serde::Serialize, json: bool) {
 }
 
 fn open(ledger: &Path) -> Result<Ledger, Problem> {
-    Ledger::open(ledger, Settings::new(ringfence_engine::redact))
+    Ledger::open(ledger, LedgerSettings::new(ringfence_engine::redact))
 }
 
 /// Parses where an anchor is sent.
@@ -224,7 +224,7 @@ fn tail(
     while follow && present::can_print() {
         let mut rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
         if rows.is_empty() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         seq = rows.last().map_or(seq, |record| record.seq);
         rows.retain(|record| filter.lets(record));

@@ -96,8 +96,7 @@ impl std::fmt::Display for Tally {
 
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
-    let mut code = effective_code(&args.policy, &around)?;
-    local::make_ready(&mut code.place)?;
+    let mut code = effective_code(&args.policy.for_code(), &around)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
     let total = args.file.as_deref().filter(|_| Bar::is_shown()).and_then(n_lines);
     let input = open(args.file.as_deref())?;
@@ -105,12 +104,15 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |n| n as usize,
     );
-    // A preset applies to code. Most batches have no command, and need no command policy.
-    let flags = PolicyFlags { preset: None, ..args.policy.clone() };
-    let (commands, refused) = match effective(&flags, &around) {
-        Ok(commands) => (Some(commands.policy), None),
+    // Most batches have no command, and need no command policy.
+    let (commands, refused) = match effective(&args.policy.for_commands(), &around) {
+        Ok(commands) => {
+            code.place.cwd = commands.place.cwd;
+            (Some(commands.policy), None)
+        }
         Err(problem) => (None, Some(problem)),
     };
+    local::make_ready(&mut code.place)?;
     let alerts = Alerts::default();
     let mut engine = local::for_code(code, &args.policy, &around, &alerts)?
         // Before any thread: the launcher is a fork of this process.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use ringfence_screen::{Risk, Verdict, screen};
+use ringfence_screen::{ScreenRisk, ScreenVerdict, screen};
 use ringfence_spec::{CodePreset, Problem, ProblemKind};
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::style::{Look, Stream, paint};
 struct Answer {
     preset: CodePreset,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: ScreenVerdict,
 }
 
 /// Screens the program and prints the verdict.
@@ -64,9 +64,9 @@ fn render(answer: &Answer) -> String {
         return out;
     }
     let risk = match verdict.risk {
-        Risk::Safe => "safe",
-        Risk::Medium => "medium",
-        Risk::High => "high",
+        ScreenRisk::Safe => "safe",
+        ScreenRisk::Medium => "medium",
+        ScreenRisk::High => "high",
     };
     let refused = paint(Stream::Stdout, Look::Bad, "refused");
     let _ = writeln!(out, "{refused} by preset {preset}, risk {risk}");

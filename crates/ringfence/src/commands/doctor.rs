@@ -86,7 +86,7 @@ pub(super) fn examine() -> DoctorReport {
             "network capture",
             probe::network_capture()
                 .map(|()| "every address of a namespace made local, port 53 bound".to_owned()),
-            "without it `--net allow:…` is refused, and a refused lookup does not name its host",
+            "without it only programs that use the proxy variables reach what `--net allow:…` grants, `--ssh-agent` and `--publish` are refused, and a refused lookup does not name its host",
         ),
         check(
             "cgroup limits",

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_audit::Settings;
+use ringfence_audit::LedgerSettings;
 use ringfence_engine::{Builder, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::mcp::{End, serve_stdio};
 use ringfence_server::notify::Notifier;
-use ringfence_spec::{CodePreset, Problem, Span};
+use ringfence_spec::{Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
 use crate::commands::serve::raise_descriptors;
@@ -21,7 +21,7 @@ use crate::settings::{
 pub(crate) const COMMAND_TIMEOUT: Span = Span::secs(300);
 
 /// Time to deliver remaining notifications: the parent process waits for our exit.
-const LAST_WORDS: Duration = Duration::from_millis(400);
+const NOTIFY_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// Serves until the client disconnects.
 pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
@@ -44,16 +44,16 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     notify.log.start()?;
     let mut notifier = Notifier::new(notify.others);
     raise_descriptors();
-    let builder = heard(builder(launcher, code, command)?, &notifier).rules(rules);
+    let builder = with_notifier(builder(launcher, code, command)?, &notifier).rules(rules);
     let engine = search.apply(builder, &around)?.build()?;
     notifier.start(&engine)?;
     let end = serve_stdio(engine, LOCAL);
-    notifier.finish(LAST_WORDS);
+    notifier.finish(NOTIFY_TIMEOUT);
     end
 }
 
 /// Adds the notifier's alert and trace sinks.
-pub(super) fn heard(mut builder: Builder, notifier: &Notifier) -> Builder {
+pub(super) fn with_notifier(mut builder: Builder, notifier: &Notifier) -> Builder {
     if let Some(sink) = notifier.alert_sink() {
         builder = builder.on_alert(sink);
     }
@@ -68,8 +68,8 @@ pub(super) fn policies(
     flags: &PolicyFlags,
     around: &Surroundings,
 ) -> Result<(EffectiveCode, Effective), Problem> {
-    let code = effective_code(&for_code(flags), around)?;
-    let mut command = effective(&for_commands(flags), around)?;
+    let code = effective_code(&flags.for_code(), around)?;
+    let mut command = effective(&flags.for_commands(), around)?;
     command.place.state = ready(&command.place.state, &command.place.cwd)?;
     if command.origins.get(&Key::Timeout) == Some(&Origin::Preset) {
         command.policy.limits.timeout = Some(COMMAND_TIMEOUT);
@@ -84,7 +84,7 @@ pub(super) fn builder(
     command: Effective,
 ) -> Result<Builder, Problem> {
     let recorder = match ledger(&command.place, command.audit) {
-        Some(dir) => Recorder::open(&dir, Settings::new(ringfence_engine::redact))?,
+        Some(dir) => Recorder::open(&dir, LedgerSettings::new(ringfence_engine::redact))?,
         None => Recorder::off(),
     };
     Ok(Engine::builder()
@@ -94,35 +94,4 @@ pub(super) fn builder(
         .host(command.place)
         .code_policy(code.policy)
         .command_policy(command.policy))
-}
-
-/// Returns the flags for Python, without those that only apply to commands.
-fn for_code(flags: &PolicyFlags) -> PolicyFlags {
-    PolicyFlags {
-        preset: flags.preset.clone().filter(|preset| is_for_code(preset)),
-        rw: Vec::new(),
-        ro: Vec::new(),
-        hide: Vec::new(),
-        socket: Vec::new(),
-        env: Vec::new(),
-        cwd: None,
-        proc: None,
-        ..flags.clone()
-    }
-}
-
-/// Returns the flags for commands, without those that only apply to Python.
-fn for_commands(flags: &PolicyFlags) -> PolicyFlags {
-    PolicyFlags {
-        preset: flags.preset.clone().filter(|preset| !is_for_code(preset)),
-        python: None,
-        allow_import: Vec::new(),
-        code_processes: None,
-        ..flags.clone()
-    }
-}
-
-/// Returns true for a code preset. Code and command presets share no name.
-fn is_for_code(preset: &str) -> bool {
-    preset.parse::<CodePreset>().is_ok()
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::Launcher;
-use ringfence_server::http::{Offer, Service, Settings};
+use ringfence_server::http::{HttpSettings, Offer, Service};
 use ringfence_server::notify::Notifier;
 use ringfence_spec::{Code, Problem};
 use rustix::process::{Resource, Rlimit};
@@ -16,7 +16,7 @@ use crate::present;
 use crate::settings::{Surroundings, ledger, named_and_resolved, notify, rules, search, service};
 
 /// Time to deliver remaining notifications.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
@@ -45,7 +45,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     // Both before there are threads: they fork.
     let report = doctor::examine();
     let launcher = Launcher::start()?;
-    let settings = Settings {
+    let settings = HttpSettings {
         offer: if args.fixtures { Offer::Fixtures } else { Offer::Engine },
         listen: how.listen,
         allow_hosts: how.allow_hosts,
@@ -74,12 +74,12 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     raise_descriptors();
     notify.log.start()?;
     let mut notifier = Notifier::new(notify.others);
-    let engine = mcp::heard(mcp::builder(launcher, code, command)?, &notifier);
+    let engine = mcp::with_notifier(mcp::builder(launcher, code, command)?, &notifier);
     let engine = engine.admission(how.admission).rules(rules);
     let engine = search.apply(engine, &around)?.build()?;
     notifier.start(&engine)?;
     let end = service.serve(engine, |_| ());
-    notifier.finish(LAST_WORDS);
+    notifier.finish(NOTIFY_TIMEOUT);
     end
 }
 

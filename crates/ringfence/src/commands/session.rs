@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ringfence_audit::{Entry, Ledger, Settings};
+use ringfence_audit::{Entry, Ledger, LedgerSettings};
 use ringfence_engine::clock::HostClock;
 use ringfence_engine::files::{FileAccess, Listing};
 use ringfence_engine::{LOCAL, SessionOptions, SessionSettings, SessionState, Sessions};
@@ -64,7 +64,7 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
     let around = Surroundings::real(false)?;
     let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
     let sessions = Sessions::open(&data, SessionSettings::default(), Arc::new(HostClock))?;
-    let ledger = Ledger::open(&data.join("ledger"), Settings::new(ringfence_engine::redact))?;
+    let ledger = Ledger::open(&data.join("ledger"), LedgerSettings::new(ringfence_engine::redact))?;
     let note = |id: &str, event: &str| {
         ledger.append(&Entry::session_event(id, event).client(LOCAL)).map(|_| ())
     };

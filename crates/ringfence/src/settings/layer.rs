@@ -593,6 +593,8 @@ fn unknown(shown: &str, short: &str, prefix: &str) -> Problem {
         Some(near) => {
             problem.hint(format!("did you mean `{prefix}{}`?", near.to_ascii_uppercase()))
         }
-        None => problem.hint("`ringfence policy show` lists every setting"),
+        None => problem.hint(
+            "docs/reference/cli.md lists every setting; `ringfence policy show` those of commands",
+        ),
     }
 }

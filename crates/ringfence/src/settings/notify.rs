@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfence_server::notify::{Destination, Settings};
+use ringfence_server::notify::{Destination, NotifySettings};
 use ringfence_spec::{Code, Problem, Span};
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
@@ -41,7 +41,7 @@ struct Table {
 /// Notification recipients and log of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
-    pub(crate) others: Settings,
+    pub(crate) others: NotifySettings,
     pub(crate) log: Log,
 }
 
@@ -99,7 +99,7 @@ fn log(level: Option<&str>, format: Option<&str>) -> Result<Log, String> {
     Ok(Log { level, format })
 }
 
-fn decide(table: Table) -> Result<Settings, String> {
+fn decide(table: Table) -> Result<NotifySettings, String> {
     let command = |name: &str, words: Option<Vec<String>>| match words {
         Some(words) if words.is_empty() => Err(format!("`{name}` names no program")),
         words => Ok(words.map(Destination::Command)),
@@ -134,7 +134,7 @@ fn decide(table: Table) -> Result<Settings, String> {
         command("alert_command", table.alert_command)?,
         address("alert_webhook", table.alert_webhook)?.map(Destination::Webhook),
     ];
-    Ok(Settings {
+    Ok(NotifySettings {
         alerts: alerts.into_iter().flatten().collect(),
         anchor_every: (!anchors.is_empty()).then(|| Duration::from_millis(every.millis())),
         anchors,

@@ -100,7 +100,7 @@ fn wrong(file: &Path, cause: &str) -> Problem {
 
 impl Search {
     /// Quotas of sessions.
-    pub(crate) fn sessions(&self) -> SessionSettings {
+    pub(crate) fn session_settings(&self) -> SessionSettings {
         let usual = SessionSettings::default();
         SessionSettings {
             searches_per_day: self.table.searches_per_day.unwrap_or(usual.searches_per_day),
@@ -125,7 +125,7 @@ impl Search {
         builder: Builder,
         around: &Surroundings,
     ) -> Result<Builder, Problem> {
-        let builder = builder.sessions(self.sessions());
+        let builder = builder.sessions(self.session_settings());
         Ok(match self.embedder(around)? {
             Some(embedder) => builder.embedder(embedder),
             None => builder,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_server::http::{Authority, Limits, TlsFiles};
+use ringfence_server::http::{Authority, HttpLimits, TlsFiles};
 use ringfence_spec::{ByteSize, Code, Count, Problem, Span};
 
 use super::Surroundings;
@@ -35,7 +35,7 @@ pub(crate) struct Service {
     /// Authorization servers that issue tokens.
     pub(crate) authority: Option<Authority>,
     /// Limits of the service.
-    pub(crate) limits: Limits,
+    pub(crate) limits: HttpLimits,
     /// Admission settings.
     pub(crate) admission: AdmissionSettings,
 }
@@ -133,7 +133,7 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
 
 fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
     let usual = AdmissionSettings::service();
-    let (bounds, body) = (Limits::default(), parse::<ByteSize>("body", said.body.as_deref())?);
+    let (bounds, body) = (HttpLimits::default(), parse::<ByteSize>("body", said.body.as_deref())?);
     let tls = match (said.tls_cert, said.tls_key) {
         (None, None) => None,
         (Some(cert), Some(key)) => Some(TlsFiles { cert: cwd.join(cert), key: cwd.join(key) }),
@@ -150,7 +150,7 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
         cors_origins: said.cors_origins,
         tls,
         authority,
-        limits: Limits {
+        limits: HttpLimits {
             body_bytes_max: body.map_or(bounds.body_bytes_max, |size| {
                 usize::try_from(size.bytes()).unwrap_or(usize::MAX)
             }),

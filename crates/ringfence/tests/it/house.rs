@@ -101,6 +101,42 @@ fn dependencies_point_down() {
     assert_eq!(found, map, "ARCHITECTURE.md and this map change together");
 }
 
+/// The table says where to change things: every path in it, and every name it says is in that file.
+#[test]
+fn the_map_names_files_that_exist() {
+    let Some(root) = sources() else { return };
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = map.split_once("## Where to change things").unwrap();
+    let mut n_paths = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        let words: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        for word in &words {
+            let (top, _) = word.split_once('/').unwrap_or((word, ""));
+            let path = match top {
+                "crates" | "xtask" | "docs" | "dist" => root.join(word),
+                name if MAP.iter().any(|(known, _)| *known == name) => {
+                    root.join("crates").join(word)
+                }
+                _ => continue,
+            };
+            assert!(path.exists(), "`{word}` in: {row}");
+            n_paths += 1;
+        }
+        // `NAME in FILE`.
+        for pair in row.split("` in `").collect::<Vec<_>>().windows(2) {
+            let name = pair[0].rsplit('`').next().unwrap_or_default();
+            let file = pair[1].split('`').next().unwrap_or_default();
+            let paths = [root.join(file), root.join("crates").join(file)];
+            let Some(text) = paths.iter().find_map(|path| std::fs::read_to_string(path).ok())
+            else {
+                continue;
+            };
+            assert!(text.contains(name), "`{name}` is not in `{file}`");
+        }
+    }
+    assert!(n_paths > 60, "{n_paths}");
+}
+
 #[test]
 fn unsafe_code_is_forbidden_everywhere_but_in_sys() {
     let Some(root) = sources() else { return };

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use ringfence_audit::{KeepAll, Settings};
+use ringfence_audit::{KeepAll, LedgerSettings};
 use ringfence_engine::{
     CodeCall, CommandCall, Engine, HostContext, LOCAL, Recorder, Redaction, Rules,
 };
@@ -30,7 +30,7 @@ pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::erro
     let engine = Engine::builder()
         .host(HostContext::here(data)?)
         .command_policy(commands)
-        .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
+        .recorder(Recorder::open(&data.join("ledger"), LedgerSettings::new(KeepAll))?)
         .rules(rules.transpose()?.unwrap_or_default())
         .redaction(redaction)
         .build()?;

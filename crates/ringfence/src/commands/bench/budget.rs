@@ -102,7 +102,7 @@ pub(super) fn measure(
     ground: &Path,
 ) -> Result<CpuBudget, Problem> {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let settings = ringfence_audit::Settings::new(ringfence_engine::redact);
+    let settings = ringfence_audit::LedgerSettings::new(ringfence_engine::redact);
     let recorder = Recorder::open(&ground.join("ledger"), settings)?;
     let workers = Workers::recorded(python, launcher, recorder, jobs)?;
     workers.engine.wait_for_workers(jobs)?;

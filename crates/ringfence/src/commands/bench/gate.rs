@@ -100,6 +100,12 @@ fn compare(promise: &Promise<'_>, comparisons: &[Comparison]) -> (Held, Option<f
     let named =
         |c: &&Contender| c.name != OURS && promise.condition.contains(&format!("`{}`", c.name));
     let named = row.contenders.iter().find(named);
+    // A peer that is not installed: the ratio would be to something else.
+    let peer =
+        promise.condition.split_once("against `").and_then(|(_, rest)| rest.split('`').next());
+    if peer.is_some_and(|peer| !row.contenders.iter().any(|c| c.name == peer)) {
+        return (Held::NotMeasured, None);
+    }
     let Some(ours) = row.contenders.iter().find(|c| c.name == OURS) else {
         return (Held::NotMeasured, None);
     };
@@ -144,6 +150,18 @@ mod tests {
         for promise in unread {
             let known = promise.text.contains("MB") || promise.row == "large_workspace";
             assert!(known, "{promise:?}");
+        }
+    }
+
+    #[test]
+    fn a_promise_about_a_missing_peer_is_not_judged() {
+        for row in [
+            row("start", &[("ringfence", 4.0, 3.0), ("plain", 1.3, 1.0)]),
+            row("python_cold", &[("ringfence", 20.0, 1.0)]),
+        ] {
+            let (text, held) = gate(std::slice::from_ref(&row));
+            let line = text.lines().find(|line| line.contains(&format!(" {}: ratio", row.name)));
+            assert!(held && line.is_some_and(|line| line.starts_with("not measured")), "{text}");
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Server {
 
 /// A server in a configuration that is started as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entrant {
+pub(super) struct ConfiguredServer {
     pub(super) name: String,
     pub(super) server: Server,
     /// Names of the variables that the client sets for it.
@@ -60,7 +60,7 @@ impl Edit {
         if self.get(text)?.as_ref() == Some(server) {
             return Ok(text.to_owned());
         }
-        lines::kept(text, |text| self.put_in(text, server))
+        lines::edit_keeping_line_endings(text, |text| self.put_in(text, server))
     }
 
     fn put_in(self, text: &str, server: &Server) -> Result<String, String> {
@@ -133,20 +133,20 @@ impl Edit {
     }
 
     /// Returns every server that the client starts as a command, with the variables it sets for it.
-    pub(super) fn servers(self, text: &str) -> Result<Vec<Entrant>, String> {
+    pub(super) fn servers(self, text: &str) -> Result<Vec<ConfiguredServer>, String> {
         let text = lines::without_mark(text);
         match self {
             Self::Json { under, .. } => {
                 let root = parse_json(text, under)?;
                 let servers = root.object_value().and_then(|root| root.object_value(under));
                 let entries = servers.map(|servers| servers.properties()).unwrap_or_default();
-                Ok(entries.iter().filter_map(json_entrant).collect())
+                Ok(entries.iter().filter_map(json_server).collect())
             }
             Self::Toml { table } => {
                 let document = parse_toml(text)?;
                 let servers = document.get(table).and_then(Item::as_table_like);
                 let entries = servers.into_iter().flat_map(|servers| servers.iter());
-                Ok(entries.filter_map(|(name, entry)| toml_entrant(name, entry)).collect())
+                Ok(entries.filter_map(|(name, entry)| toml_server(name, entry)).collect())
             }
         }
     }
@@ -154,7 +154,7 @@ impl Edit {
     /// Returns the text with another command for a server; everything else of its entry stays.
     pub(super) fn restart(self, text: &str, name: &str, server: &Server) -> Result<String, String> {
         let missing = || format!("there is no server `{name}`");
-        lines::kept(text, |text| match self {
+        lines::edit_keeping_line_endings(text, |text| match self {
             Self::Json { under, .. } => {
                 let root = parse_json(text, under)?;
                 let servers = root.object_value().and_then(|root| root.object_value(under));
@@ -216,7 +216,7 @@ impl Edit {
     /// Restores the entry that `former` has, or removes it if `former` has none.
     pub(super) fn put_back(self, text: &str, former: Option<&str>) -> Result<String, String> {
         let former = former.map(lines::without_mark);
-        lines::kept(text, |text| self.put_back_in(text, former))
+        lines::edit_keeping_line_endings(text, |text| self.put_back_in(text, former))
     }
 
     fn put_back_in(self, text: &str, former: Option<&str>) -> Result<String, String> {
@@ -253,7 +253,7 @@ impl Edit {
     }
 }
 
-fn json_entrant(property: &jsonc_parser::cst::CstObjectProp) -> Option<Entrant> {
+fn json_server(property: &jsonc_parser::cst::CstObjectProp) -> Option<ConfiguredServer> {
     let string = |node: CstNode| node.as_string_lit()?.decoded_value().ok();
     let name = property.name()?.decoded_value().ok()?;
     let entry = property.value()?.as_object()?;
@@ -264,10 +264,10 @@ fn json_entrant(property: &jsonc_parser::cst::CstObjectProp) -> Option<Entrant> 
     };
     let variables = entry.object_value("env").map(|env| env.properties()).unwrap_or_default();
     let variables = variables.iter().filter_map(|v| v.name()?.decoded_value().ok()).collect();
-    Some(Entrant { name, server: Server { command, arguments }, variables })
+    Some(ConfiguredServer { name, server: Server { command, arguments }, variables })
 }
 
-fn toml_entrant(name: &str, entry: &Item) -> Option<Entrant> {
+fn toml_server(name: &str, entry: &Item) -> Option<ConfiguredServer> {
     let command = entry.get("command")?.as_str()?.to_owned();
     let arguments = match entry.get("args") {
         Some(array) => {
@@ -280,7 +280,7 @@ fn toml_entrant(name: &str, entry: &Item) -> Option<Entrant> {
     let variables = variables.into_iter().flat_map(|env| env.iter());
     let variables = variables.map(|(name, _)| name.to_owned()).collect();
     let server = Server { command, arguments };
-    Some(Entrant { name: name.to_owned(), server, variables })
+    Some(ConfiguredServer { name: name.to_owned(), server, variables })
 }
 
 /// Converts a parsed value to one that can be inserted elsewhere.

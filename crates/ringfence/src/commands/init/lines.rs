@@ -10,7 +10,7 @@ pub(super) fn without_mark(text: &str) -> &str {
 }
 
 /// Edits a text. New lines end as most of the old ones do.
-pub(super) fn kept(
+pub(super) fn edit_keeping_line_endings(
     text: &str,
     edit: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<String, String> {

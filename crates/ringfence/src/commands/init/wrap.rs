@@ -8,7 +8,7 @@ use ringfence_engine::host::FileKind;
 use ringfence_spec::{Code, Problem, escape_name};
 
 use super::client::{self, Client};
-use super::edit::{Entrant, Server};
+use super::edit::{ConfiguredServer, Server};
 use super::file::ConfigFile;
 use super::{own_path, show, unreadable};
 use crate::cli::WrapArgs;
@@ -41,7 +41,7 @@ const ELSEWHERE: [&str; 4] = ["docker", "podman", "ssh", "kubectl"];
 struct Known {
     client: Client,
     file: ConfigFile,
-    servers: Vec<Entrant>,
+    servers: Vec<ConfiguredServer>,
 }
 
 /// Wraps a server, unwraps it, or lists the known ones.
@@ -58,15 +58,15 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
         list(&known, args.json);
         return Ok(());
     };
-    let (place, entrant) = find(&known, name)?;
-    let wrapped = unwrapped(&entrant.server);
+    let (place, configured) = find(&known, name)?;
+    let wrapped = unwrapped(&configured.server);
     let after = match (args.undo, &wrapped) {
         (true, Some(original)) => original.clone(),
         (true, None) => {
             present::note(&format!("there is nothing to undo: `{name}` is not behind the fence"));
             return Ok(());
         }
-        (false, _) => behind_the_fence(entrant, wrapped.as_ref(), &args.arguments)?,
+        (false, _) => behind_the_fence(configured, wrapped.as_ref(), &args.arguments)?,
     };
     let before = place.file.text.as_deref().unwrap_or_default();
     let text = place.client.edit().restart(before, name, &after);
@@ -80,7 +80,7 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
         let backups = place.file.backups()?;
         let edit = place.client.edit();
         let former = backups.iter().find(|backup| {
-            edit.restart(&backup.text, name, &entrant.server).is_ok_and(|again| again == before)
+            edit.restart(&backup.text, name, &configured.server).is_ok_and(|again| again == before)
         });
         let text = former.map_or(&text, |former| &former.text);
         show(&place.file.path, before, text);
@@ -161,15 +161,15 @@ struct ListedServer<'a> {
 fn list(known: &[Known], json: bool) {
     let mut rows = Vec::new();
     for place in known {
-        for entrant in &place.servers {
-            let original = unwrapped(&entrant.server);
-            let is_own = is_ringfence(&entrant.server);
-            let Server { command, arguments } = original.as_ref().unwrap_or(&entrant.server);
+        for configured in &place.servers {
+            let original = unwrapped(&configured.server);
+            let is_own = is_ringfence(&configured.server);
+            let Server { command, arguments } = original.as_ref().unwrap_or(&configured.server);
             let words: Vec<&str> = std::iter::once(command.as_str())
                 .chain(arguments.iter().map(String::as_str))
                 .collect();
             rows.push(ListedServer {
-                name: &entrant.name,
+                name: &configured.name,
                 client: place.client.to_string(),
                 is_fenced: is_own,
                 state: match original {
@@ -201,9 +201,9 @@ fn list(known: &[Known], json: bool) {
     table::print(&columns, &rows.collect::<Vec<_>>());
 }
 
-fn find<'a>(known: &'a [Known], name: &str) -> Result<(&'a Known, &'a Entrant), Problem> {
+fn find<'a>(known: &'a [Known], name: &str) -> Result<(&'a Known, &'a ConfiguredServer), Problem> {
     let all = known.iter().flat_map(|place| place.servers.iter().map(move |s| (place, s)));
-    let mut found: Vec<_> = all.filter(|(_, entrant)| entrant.name == name).collect();
+    let mut found: Vec<_> = all.filter(|(_, configured)| configured.name == name).collect();
     if found.len() > 1 {
         let clients: Vec<String> =
             found.iter().map(|(place, _)| place.client.to_string()).collect();
@@ -241,12 +241,12 @@ fn unwrapped(server: &Server) -> Option<Server> {
 
 /// The server's command with a fence around it.
 fn behind_the_fence(
-    entrant: &Entrant,
+    configured: &ConfiguredServer,
     wrapped: Option<&Server>,
     more: &[String],
 ) -> Result<Server, Problem> {
-    let server = wrapped.unwrap_or(&entrant.server);
-    let name = &entrant.name;
+    let server = wrapped.unwrap_or(&configured.server);
+    let name = &configured.name;
     let program = Path::new(&server.command).file_name().and_then(|name| name.to_str());
     let program = program.unwrap_or(&server.command);
     let refused = |message: String| Problem::usage(Code::BadValue, message);
@@ -277,7 +277,7 @@ fn behind_the_fence(
     {
         add("--net", &format!("allow:{bundle}"));
     }
-    for variable in &entrant.variables {
+    for variable in &configured.variables {
         add("--env", variable);
     }
     for directory in own_directories(server) {
@@ -287,10 +287,10 @@ fn behind_the_fence(
     arguments.push("--".to_owned());
     arguments.push(server.command.clone());
     arguments.extend(server.arguments.iter().cloned());
-    if entrant.variables.iter().any(|v| looks_secret(v)) {
+    if configured.variables.iter().any(|v| looks_secret(v)) {
         present::note(&format!(
             "`{name}` still gets {}: `--secret NAME=env:NAME@HOST` after `--` lets only HOST have it",
-            entrant
+            configured
                 .variables
                 .iter()
                 .filter(|v| looks_secret(v))

@@ -2,8 +2,8 @@
 
 use ringfence_testing::{Json, json};
 
+use super::access::token;
 use super::client::Server;
-use super::door::token;
 use super::mcp::{call, stateless};
 use crate::support::World;
 

@@ -1,8 +1,8 @@
 //! `ringfence serve` as its clients meet it: REST, MCP, tokens, and everything a peer can do wrong.
 
+mod access;
 mod client;
 mod cors;
-mod door;
 mod end;
 mod events;
 mod files;
