@@ -13,14 +13,16 @@
 //! cargo xtask soak --service             a million Python programs through one service; it uses no more in the end
 //! cargo xtask flat                       a start, a session call, an admission, a row of the ledger: beside few and many others
 //!
-//! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
+//! cargo xtask vm                         boots Debian's 6.1 and 6.12 kernels in qemu, five scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows
 //! cargo xtask vm --scenario nouserns     one of default, noipv6, nouserns, nolandlock, nothing
+//! cargo xtask vm --scenario cost         counts of a start beside bubblewrap and beside other leaves; `soak`: many runs at once
 //! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
 //!
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
 //! cargo xtask fuzz mcp                   mutated messages for `ringfence mcp`, ten minutes: it lives, serves the honest, leaves nothing
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
+//! cargo xtask fuzz broker                hostile frames on the channel of `code_api`
 //! cargo xtask fuzz workspace             workspaces that fenced programs fill at random: the next start is quick or refused
 //!
 //! cargo xtask clients                    SDKs and agent frameworks use a server over stdio and HTTP; sessions stay idle for six minutes; Inspector and mcpscore check it; a client generated from its `OpenAPI` document uses REST; tokens are counted

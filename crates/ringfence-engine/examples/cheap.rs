@@ -96,6 +96,7 @@ fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine
     let place = HostContext {
         environment: std::env::vars_os().collect(),
         cwd: std::env::current_dir().unwrap_or_default(),
+        cwd_id: None,
         state: state.to_owned(),
         config: None,
     };

@@ -214,6 +214,7 @@ impl Builder {
             Some(host) => host,
             None => HostContext::of_user()?,
         };
+        let host = host.with_fixed_cwd()?;
         let recorder = self.recorder.unwrap_or_else(|| Recorder::lazy(host.state.join("ledger")));
         // Runs of a service that was killed are shown as interrupted from here on, not as running.
         recorder.recover()?;

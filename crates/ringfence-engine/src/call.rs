@@ -15,7 +15,7 @@ use ringfence_spec::{Code, Hint, LimitKind, Outcome, Policy, Problem, RunId, Spa
 use crate::admission::{self, Admission, Rejection};
 use crate::cancel::Cancel;
 use crate::clock::Clock;
-use crate::code::{CodePolicy, Mode, OneShotRunner, PooledRunner, copy_out};
+use crate::code::{CodePolicy, Mode, OneShotRunner, OutputDir, PooledRunner, copy_out};
 use crate::command::{CommandRunner, Io, Prefork};
 use crate::engine::{CodeCall, CommandCall, RunResult};
 use crate::host_context::HostContext;
@@ -383,6 +383,12 @@ impl EngineState {
         launch: Launch<'_>,
     ) -> Result<RunResult, Problem> {
         let client = context.client;
+        let output_dir = match call {
+            RunCall::Code(CodeCall { artifacts_to: Some(dir), .. }) => {
+                Some(OutputDir::open(dir, &self.host)?)
+            }
+            _ => None,
+        };
         self.stage("launch", client);
         let ran = self.launch(context, call, about, launch);
         let partial_output = match call {
@@ -404,10 +410,8 @@ impl EngineState {
         if let (Some(limit), Some(asked)) = (limit, asked) {
             tell_limit(&mut ran.outcome, limit, asked);
         }
-        if let (
-            RunCall::Code(CodeCall { artifacts_to: Some(dir), files: given, .. }),
-            Some(files),
-        ) = (call, &ran.files)
+        if let (RunCall::Code(CodeCall { files: given, .. }), Some(dir), Some(files)) =
+            (call, &output_dir, &ran.files)
         {
             copy_out(&mut ran.outcome, files, given, dir, self.code.disk_bytes_max());
         }

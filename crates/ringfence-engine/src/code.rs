@@ -1,13 +1,13 @@
 //! Python runs from settings to outcome: interpreter, plan, pool, screening, and the verdict.
 
 use std::num::NonZero;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use std::sync::{Arc, OnceLock};
 
-use ringfence_jail::survey::{host_facts, readable, resolve};
+use ringfence_jail::survey::{host_facts, readable};
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
@@ -184,8 +184,7 @@ impl PythonContext {
         let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
         let registry = Registry::new(&place.state);
         // Commands may write the working directory, if their plan allows it.
-        let workspace = resolve(&place.cwd).ok().map(|cwd| cwd.found.path);
-        let workspace = workspace.filter(|cwd| !is_too_broad(cwd, &facts));
+        let workspace = Some(place.cwd.clone()).filter(|cwd| !is_too_broad(cwd, &facts));
         let written_by_runs = |path: &Path| {
             let inside = workspace.as_ref().filter(|workspace| path.starts_with(workspace));
             let root = inside.cloned().or_else(|| registry.written_by_runs(path));
@@ -201,7 +200,7 @@ impl PythonContext {
             },
         )?;
         let (readable, secrets) =
-            readable(&policy.ro, &command::survey_budget(policy.limits.timeout))?;
+            readable(&policy.ro, &registry, &command::survey_budget(policy.limits.timeout))?;
         let mut visible = interpreter.visible.clone();
         visible.extend(readable);
         let request = CodeRequest {
@@ -774,20 +773,36 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
     outcome
 }
 
+/// The host directory for a run's files. Opened before the run, without links: while it runs, another run may put a link at its
+/// path.
+pub(crate) struct OutputDir<'a> {
+    path: &'a Path,
+    opened: Result<OwnedFd, String>,
+}
+
+impl<'a> OutputDir<'a> {
+    /// Makes the directory if it does not exist.
+    pub(crate) fn open(path: &'a Path, place: &HostContext) -> Result<Self, Problem> {
+        let real = place.without_planted_links(path, "artifacts")?;
+        let opened = ringfence_jail::make_directory(&real).map_err(|e| e.to_string());
+        Ok(Self { path, opened })
+    }
+}
+
 /// Copies a run's files to a host directory. The outcome reports files that were not copied. Its status is no longer `ok`
 /// if copying failed; a name that is refused does not change it.
 pub(crate) fn copy_out(
     outcome: &mut Outcome,
     files: &Artifacts,
     given: &[(String, Vec<u8>)],
-    to: &Path,
+    to: &OutputDir<'_>,
     bytes_max: u64,
 ) {
-    let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
-    let copied = made
-        .and_then(|()| files.copy_to(to, given, bytes_max, check_copy).map_err(|e| e.to_string()));
-    let left_out =
-        copied.unwrap_or_else(|error| LeftOut { failed: vec![error], ..LeftOut::default() });
+    let left_out = match &to.opened {
+        Ok(dir) => files.copy_to(dir, given, bytes_max, check_copy),
+        Err(error) => LeftOut { failed: vec![error.clone()], ..LeftOut::default() },
+    };
+    let to = to.path;
     if outcome.status == Status::Ok && !left_out.failed.is_empty() {
         outcome.status = Status::Failed;
     }

@@ -83,7 +83,7 @@ impl Prefork {
     pub(crate) fn into_child(self) -> Result<Option<PreforkedChild>, Problem> {
         match self.0 {
             Ok(child) => Ok(child.map(|child| *child)),
-            Err(Fault::NoNamespaces(_)) => Ok(None),
+            Err(Fault::NoNamespaces(_) | Fault::NoRoom(_)) => Ok(None),
             Err(fault) => Err(problem_of(fault)),
         }
     }
@@ -139,6 +139,7 @@ impl<'a> CommandRunner<'a> {
             asked: Asked {
                 argv,
                 cwd: place.cwd.clone(),
+                cwd_id: place.cwd_id,
                 terminal: io == Io::Terminal,
                 capture: io == Io::Capture,
                 host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
@@ -181,6 +182,7 @@ impl<'a> CommandRunner<'a> {
     #[must_use]
     pub(crate) fn in_session(mut self, session: HostWorkspace) -> Self {
         self.asked.cwd = "/".into();
+        self.asked.cwd_id = None;
         self.asked.session = Some(session);
         self
     }
@@ -209,6 +211,8 @@ impl<'a> CommandRunner<'a> {
                         facts.user_namespaces = UserNamespaces::Refused(error.to_string());
                         None
                     }
+                    // By the time that the plan is made there may be room.
+                    Err(Fault::NoRoom(_)) => None,
                     Err(fault) => return Err(problem_of(fault)),
                 };
                 self.run_planned(facts, |plan| {
@@ -361,12 +365,20 @@ fn git_config_files(place: &HostContext) -> Vec<PathBuf> {
     files
 }
 
+/// The problem of a host that has no process or namespace left.
+fn no_room(error: &dyn std::fmt::Display) -> Problem {
+    Problem::cannot_build(Code::Launch, "the host has no room for another run just now")
+        .cause(error)
+        .hint("try again when other programs have ended; `ulimit -u` and /proc/sys/user/max_*_namespaces are the limits")
+}
+
 /// Converts a launch fault to a problem.
 fn problem_of(fault: Fault) -> Problem {
     let cannot = || Problem::internal(Code::Launch, "cannot launch the run");
     match fault {
         Fault::Problem(problem) => problem,
         Fault::NoNamespaces(error) | Fault::NoCapture(error) => cannot().cause(error),
+        Fault::NoRoom(error) => no_room(&error),
         Fault::NeedsNewChild => cannot(),
     }
 }

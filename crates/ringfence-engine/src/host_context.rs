@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_jail::Registry;
-use ringfence_jail::survey::{Caller, resolve, without_planted_links};
+use ringfence_jail::survey::{Caller, LeadsTo, resolve, without_planted_links};
+use ringfence_plan::FileId;
 use ringfence_spec::{Code, Problem};
 
 /// The caller's environment and directories.
@@ -15,6 +16,9 @@ pub struct HostContext {
     pub environment: BTreeMap<OsString, OsString>,
     /// Where a run starts.
     pub cwd: PathBuf,
+    /// Identity of that directory, if the caller has it open: a run may put another one, or a link, at its path. Without it the
+    /// engine looks once, when it is built.
+    pub cwd_id: Option<FileId>,
     /// Where state is kept.
     pub state: PathBuf,
     /// Where settings are read, if that directory exists.
@@ -24,10 +28,19 @@ pub struct HostContext {
 impl HostContext {
     /// This process's own, with state in `data`.
     pub fn here(data: &Path) -> Result<Self, Problem> {
-        let cwd = std::env::current_dir()
+        let (cwd, cwd_id) = own_cwd()
             .map_err(|e| Problem::usage(Code::Cwd, "there is no working directory").cause(e))?;
         let environment = std::env::vars_os().collect();
-        Ok(Self { environment, cwd, state: data.to_owned(), config: None })
+        Ok(Self { environment, cwd, cwd_id: Some(cwd_id), state: data.to_owned(), config: None })
+    }
+
+    /// Resolves the working directory once and for all, unless its identity is known.
+    pub(crate) fn with_fixed_cwd(mut self) -> Result<Self, Problem> {
+        if self.cwd_id.is_none() && self.cwd.is_absolute() {
+            let cwd = self.find_without_planted_links(&self.cwd, "cwd")?;
+            (self.cwd, self.cwd_id) = (cwd.path, cwd.id);
+        }
+        Ok(self)
     }
 
     /// This process's own, with state in the user's data directory, as on the command line. Makes that directory.
@@ -43,6 +56,10 @@ impl HostContext {
     /// Where a path of the caller's leads. A link in a directory that runs have written may have been made by one: if it leads
     /// out of that directory, the path is refused.
     pub fn without_planted_links(&self, path: &Path, key: &str) -> Result<PathBuf, Problem> {
+        self.find_without_planted_links(path, key).map(|leads_to| leads_to.path)
+    }
+
+    fn find_without_planted_links(&self, path: &Path, key: &str) -> Result<LeadsTo, Problem> {
         without_planted_links(&self.cwd.join(path), key, &Registry::new(&self.state))
     }
 
@@ -54,6 +71,13 @@ impl HostContext {
             cwd: Some(self.cwd.clone()),
         }
     }
+}
+
+/// The path of this process's working directory, without links, and its identity.
+pub fn own_cwd() -> std::io::Result<(PathBuf, FileId)> {
+    let path = std::env::current_dir()?;
+    let stat = rustix::fs::stat(".")?;
+    Ok((path, FileId { dev: stat.st_dev, ino: stat.st_ino }))
 }
 
 /// The directory for `ringfence` that an XDG variable names, or the usual one below the home.

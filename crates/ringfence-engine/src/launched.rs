@@ -48,8 +48,7 @@ pub(crate) fn run(launch: LaunchPlan<'_>, given: CommandInput<'_>) -> Result<Fin
     let mut ran = run_once(launch, given, None, false);
     for pause in PAUSES {
         // Full, not refused: those that supervisors wait with can be freed.
-        let is_full = matches!(&ran, Err(Fault::NoNamespaces(error)) if matches!(error.errno, Errno::NOSPC | Errno::AGAIN));
-        if !is_full {
+        if !matches!(&ran, Err(Fault::NoRoom(_))) {
             break;
         }
         std::thread::sleep(pause);

@@ -85,9 +85,10 @@ pub mod watch;
 
 /// Facts of this host that settings and `doctor` ask for.
 pub mod host {
-    pub use crate::host_context::{ready_data_dir, user_data_dir, xdg_dir};
+    pub use crate::host_context::{own_cwd, ready_data_dir, user_data_dir, xdg_dir};
     pub use ringfence_jail::probe;
     pub use ringfence_jail::survey::{found, resolve};
+    pub use ringfence_plan::FileId;
     pub use ringfence_plan::FileKind;
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::{Identity, Orders, Plan, Step, SystemView};
 use ringfence_spec::{Code, Problem, Tier};
-use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
+use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals, read_kernel_file};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Signal};
@@ -26,6 +26,8 @@ use crate::supervise::{self, Finished, NotStarted, Running};
 pub enum Fault {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
+    /// The host has no process, memory or namespace left for this plan just now. Never a reason for a weaker plan.
+    NoRoom(CallError),
     /// The host refused to capture connections; a plan without that may do.
     NoCapture(CallError),
     /// The plan cannot be sent to a child forked earlier, or that child cannot run it; nothing ran.
@@ -101,7 +103,7 @@ impl PreforkedChild {
         let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
             walk(handover, identity, &done)
         })
-        .map_err(Fault::NoNamespaces)?;
+        .map_err(namespaces_fault)?;
         move_away(born.pid).map_err(cannot("cannot give the child its processors"))?;
         born.take_identity(&identity)?;
         let leaf = leaf.map(Box::new);
@@ -278,7 +280,7 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let born = UnsupervisedChild::fork(wires, child::kinds(&plan.birth), target, |handover| {
         child::walk(orders, handover)
     })
-    .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
+    .map_err(|e| if namespaces { namespaces_fault(e) } else { cannot("cannot fork")(e) })?;
     if namespaces {
         born.take_identity(&plan.identity)?;
     }
@@ -402,13 +404,35 @@ fn go_on(
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
-            Fault::NoNamespaces(failure.error)
+            namespaces_fault(failure.error)
         }
         NotStarted::Step(failure) if failure.part == SetupPart::Network => {
             Fault::NoCapture(failure.error)
         }
         NotStarted::Step(failure) if failure.part == SetupPart::SystemView => Fault::NeedsNewChild,
         error => Fault::Problem(supervise::explain_not_started(error, plan)),
+    })
+}
+
+/// Tells a refusal of namespaces from a host that has none left. Only a refusal may end in a weaker tier: whatever uses up
+/// processes or namespaces for a moment, another run for example, would choose the tier of this one.
+fn namespaces_fault(error: CallError) -> Fault {
+    let is_out = match error.errno {
+        // SRCH: the child was killed before it had its ids.
+        Errno::AGAIN | Errno::NOMEM | Errno::BUSY | Errno::MFILE | Errno::NFILE | Errno::SRCH => {
+            true
+        }
+        Errno::NOSPC => !are_namespaces_forbidden(),
+        _ => false,
+    };
+    if is_out { Fault::NoRoom(error) } else { Fault::NoNamespaces(error) }
+}
+
+/// Returns true if the administrator allows no namespaces of some kind, by a maximum number of 0.
+fn are_namespaces_forbidden() -> bool {
+    ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"].iter().any(|kind| {
+        let max = read_kernel_file(format!("/proc/sys/user/max_{kind}_namespaces"));
+        max.is_ok_and(|max| max.trim() == "0")
     })
 }
 
@@ -499,7 +523,7 @@ impl UnsupervisedChild {
         let control = self.control()?;
         identity::write_maps(self.pid, identity)
             .and_then(|()| channel::send(control, &Message::Go))
-            .map_err(Fault::NoNamespaces)
+            .map_err(namespaces_fault)
     }
 
     fn control(&self) -> Result<&OwnedFd, Fault> {
@@ -548,5 +572,23 @@ impl Drop for UnsupervisedChild {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
             let _ = ringfence_sys::reap_pid(self.pid, true);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_of_namespaces_allows_a_weaker_plan() {
+        let fault = |errno| namespaces_fault(CallError::new("clone3", errno));
+        for errno in [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL, Errno::USERS] {
+            assert!(matches!(fault(errno), Fault::NoNamespaces(_)), "{errno:?}");
+        }
+        for errno in [Errno::AGAIN, Errno::NOMEM, Errno::BUSY, Errno::MFILE, Errno::NFILE] {
+            assert!(matches!(fault(errno), Fault::NoRoom(_)), "{errno:?}");
+        }
+        let is_refusal = matches!(fault(Errno::NOSPC), Fault::NoNamespaces(_));
+        assert_eq!(is_refusal, are_namespaces_forbidden());
     }
 }

@@ -110,6 +110,7 @@ pub struct Launched {
 enum RunReport {
     Finished(Box<Finished>),
     NoNamespaces { call: String, errno: i32 },
+    NoRoom { call: String, errno: i32 },
     NoCapture { call: String, errno: i32 },
     Problem(Box<Problem>),
 }
@@ -278,6 +279,9 @@ impl Launched {
             }
             Some(RunReport::NoNamespaces { call, errno }) => {
                 Err(Fault::NoNamespaces(CallError::new(call, known(errno))))
+            }
+            Some(RunReport::NoRoom { call, errno }) => {
+                Err(Fault::NoRoom(CallError::new(call, known(errno))))
             }
             Some(RunReport::NoCapture { call, errno }) => {
                 Err(Fault::NoCapture(CallError::new(call, known(errno))))
@@ -570,6 +574,9 @@ impl Received {
                 call: error.call.clone(),
                 errno: error.errno.raw_os_error(),
             },
+            Err(Fault::NoRoom(error)) => {
+                RunReport::NoRoom { call: error.call.clone(), errno: error.errno.raw_os_error() }
+            }
             Err(Fault::NoCapture(error)) => {
                 RunReport::NoCapture { call: error.call.clone(), errno: error.errno.raw_os_error() }
             }

@@ -76,6 +76,7 @@ pub use output_buffer::{
     MakeFilter, OutputBuffer, OutputFilter, OutputSnapshot, OutputStream, Piece, Tail,
 };
 pub use registry::{Registry, remove_tree};
+pub use ringfence_sys::untrusted::make_directory;
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, is_ready, time_until};
 pub use secret_source::read_secret;
 pub use ssh_agent::start_ssh_agent;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ringfence_plan::{FileId, KnownLinks, Placeholder, PlaceholderShape, WritableDir};
 use ringfence_sys::untrusted::{self, open_beneath};
 use ringfence_sys::{Budget, CallError, Named};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ const SWEEP_MAX: usize = 256;
 
 /// Maximum number of records listed to choose those from. Some 20 ms, once a minute.
 const SWEEP_LIST_MAX: u32 = 100_000;
+
+/// Time that the record of a directory is kept which is no longer at its path: it may have been moved.
+const AWAY_MAX: Duration = Duration::from_hours(24 * 30);
 
 /// Time to wait for a record locked by another run, which holds the lock while it makes or removes names.
 const LOCK_MAX: Duration = Duration::from_secs(10);
@@ -62,7 +65,16 @@ struct WorkspaceRecord {
     ino: u64,
     names: Vec<Name>,
     runs: Vec<RunKey>,
+    /// When the directory was made: another one may get its inode number after it is gone.
+    #[serde(default)]
+    born: Option<Born>,
+    /// When it was first not found at its path, in seconds since 1970: moved, or gone.
+    #[serde(default)]
+    away_since: Option<u64>,
 }
+
+/// A birth time, as statx(2) gives it: seconds and nanoseconds.
+type Born = (i64, u32);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Name {
@@ -210,7 +222,13 @@ impl Registry {
         let is_recorded = |dir: &Path| {
             let stat = rustix::fs::lstat(dir).ok()?;
             let file = self.file(crate::open::id_of(&stat));
-            rustix::fs::access(file, rustix::fs::Access::EXISTS).ok()
+            rustix::fs::access(&file, rustix::fs::Access::EXISTS).ok()?;
+            // A record that cannot be read stands for the directory.
+            let text = untrusted::read_file(&file, RECORD_BYTES_MAX).unwrap_or_default();
+            let record: Option<WorkspaceRecord> = parse(&text);
+            let is_another = record
+                .is_some_and(|record| record.away_since.is_some() && record.born != born(dir));
+            (!is_another).then_some(())
         };
         let inside_state = path.starts_with(&self.dir).then(|| self.dir.clone());
         inside_state
@@ -250,7 +268,7 @@ impl Registry {
             if rustix::fs::access(self.file(dir.id), rustix::fs::Access::EXISTS).is_err() {
                 self.edit(dir.id, Missing::Make, |record| {
                     let Some(record) = record else { return Edit::Keep };
-                    record.root = dir.path.as_os_str().as_bytes().to_vec();
+                    record.set_root(&dir.path);
                     Edit::Write
                 })?;
             }
@@ -266,7 +284,7 @@ impl Registry {
             let own = || placeholders.iter().filter(|p| p.root_id == of.root_id);
             let edited = self.edit(of.root_id, Missing::Make, |record| {
                 let Some(record) = record else { return Edit::Keep };
-                record.root = of.root.as_os_str().as_bytes().to_vec();
+                record.set_root(&of.root);
                 record.runs.retain(RunKey::is_alive);
                 record.runs.push(key.clone());
                 for p in own() {
@@ -425,7 +443,17 @@ struct Edited {
 impl WorkspaceRecord {
     fn new(id: FileId) -> Self {
         let FileId { dev, ino } = id;
-        Self { root: Vec::new(), dev, ino, names: Vec::new(), runs: Vec::new() }
+        let (names, runs) = (Vec::new(), Vec::new());
+        Self { root: Vec::new(), dev, ino, names, runs, born: None, away_since: None }
+    }
+
+    /// Notes where the directory is now.
+    fn set_root(&mut self, path: &Path) {
+        if self.born.is_none() || self.away_since.is_some() {
+            self.born = born(path);
+            self.away_since = None;
+        }
+        self.root = path.as_os_str().as_bytes().to_vec();
     }
 
     fn id(&self) -> FileId {
@@ -492,16 +520,44 @@ fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
     }
     let path = Path::new(OsStr::from_bytes(&record.root));
     match open_exact(path, record.id()) {
-        Ok((root, _)) => record.names.retain(|name| {
-            let path = Path::new(OsStr::from_bytes(&name.path));
-            unmake(&root, path, name.shape) == Err(Errno::ACCESS)
-        }),
+        Ok((root, _)) => {
+            record.away_since = None;
+            record.names.retain(|name| {
+                let path = Path::new(OsStr::from_bytes(&name.path));
+                unmake(&root, path, name.shape) == Err(Errno::ACCESS)
+            });
+        }
         // A run made it inaccessible to its own user, which may be undone; until then keep the record.
         Err(error) if error.errno == Errno::ACCESS => {}
-        // A workspace that is gone or was replaced has no placeholders any more.
-        Err(_) => return Edit::Remove,
+        // Gone, or moved: what runs wrote there is where it is now. Without a birth time it cannot be told from the next
+        // directory with its number.
+        Err(_) if record.born.is_none() => return Edit::Remove,
+        Err(_) => {
+            let since = record.away_since.filter(|_| record.names.is_empty());
+            if since.is_some_and(|since| now_s().saturating_sub(since) > AWAY_MAX.as_secs()) {
+                return Edit::Remove;
+            }
+            if since.is_some() && !changed {
+                return Edit::Keep;
+            }
+            record.names.clear();
+            record.away_since = record.away_since.or(Some(now_s()));
+        }
     }
     Edit::Write
+}
+
+fn now_s() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// When a directory was made, where its file system knows it.
+fn born(path: &Path) -> Option<Born> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let stat = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::BTIME).ok()?;
+    let has_it = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    has_it.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec))
 }
 
 impl Hold {

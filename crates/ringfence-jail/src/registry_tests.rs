@@ -156,10 +156,12 @@ fn what_lies_in_a_workspace_is_known_to_be_writable() {
     drop(f.registry.hold(&[dir], &[], &RunKey::of_this_process("1")).unwrap());
     assert_eq!(f.registry.written_by_runs(&inside).as_deref(), Some(f.root.as_path()));
     assert_eq!(f.registry.written_by_runs(f.root.parent().unwrap()), None);
-    // Gone with the directory.
+    // Another directory with its number is another one.
     fs::remove_dir_all(&f.root).unwrap();
     f.registry.sweep_now();
-    assert!(!f.registry.file(id).exists());
+    change_record(&f, id, |record| record["born"] = serde_json::json!([1, 1]));
+    fs::create_dir_all(&inside).unwrap();
+    assert_eq!(f.registry.written_by_runs(&inside), None);
 }
 
 #[test]
@@ -183,4 +185,40 @@ fn a_file_that_others_can_write_is_not_trusted() {
     fs::set_permissions(f.registry.file(wanted[0].root_id), fs::Permissions::from_mode(0o666))
         .unwrap();
     assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_err());
+}
+
+/// The record of the fixture's workspace, changed by `change`.
+fn change_record(f: &Fixture, id: FileId, change: impl FnOnce(&mut serde_json::Value)) {
+    let file = f.registry.file(id);
+    let mut record = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    change(&mut record);
+    fs::write(&file, serde_json::to_vec(&record).unwrap()).unwrap();
+}
+
+#[test]
+fn a_workspace_that_was_moved_stays_one_that_runs_have_written() {
+    let f = fixture();
+    let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
+    let id = wanted[0].root_id;
+    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+    let moved = f.root.with_file_name("moved");
+    fs::rename(&f.root, &moved).unwrap();
+    for _ in 0..2 {
+        f.registry.sweep_now();
+        assert_eq!(f.registry.written_by_runs(&moved.join(".venv/bin")), Some(moved.clone()));
+    }
+    // Another directory that has got its number.
+    change_record(&f, id, |record| record["born"] = serde_json::json!([1, 1]));
+    assert_eq!(f.registry.written_by_runs(&moved.join("x")), None);
+    // A run there makes it its own.
+    let wanted = [Placeholder { root: moved.clone(), ..wanted[0].clone() }];
+    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap());
+    assert_eq!(f.registry.written_by_runs(&moved.join("x")), Some(moved.clone()));
+    // Gone for long, or without a birth time, it is forgotten.
+    fs::remove_dir_all(&moved).unwrap();
+    f.registry.sweep_now();
+    assert!(f.registry.file(id).exists());
+    change_record(&f, id, |record| record["away_since"] = serde_json::json!(1));
+    f.registry.sweep_now();
+    assert!(!f.registry.file(id).exists());
 }

@@ -1,3 +1,5 @@
+//! Requests to the agent of a run: taken, refused, malformed.
+
 use super::*;
 use crate::ssh_key::tests::{Signer, fields};
 

@@ -224,14 +224,11 @@ impl Artifacts {
     /// was given. `check` returns the reason to refuse a name.
     pub fn copy_to(
         &self,
-        dir: &Path,
+        root: &OwnedFd,
         given: &[(String, Vec<u8>)],
         bytes_max: u64,
         check: impl Fn(&Path) -> Result<(), String>,
-    ) -> Result<LeftOut, CallError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root =
-            rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
+    ) -> LeftOut {
         let mut left_out = LeftOut::default();
         let mut room = bytes_max;
         let (files, is_complete) = self.files();
@@ -248,13 +245,13 @@ impl Artifacts {
                 left_out.refused.push(format!("{path:?}: {why}"));
             } else if bytes > room {
                 left_out.failed.push(format!("{path:?}: together they pass {bytes_max} bytes"));
-            } else if let Err(error) = self.copy_one(&path, &root, bytes) {
+            } else if let Err(error) = self.copy_one(&path, root, bytes) {
                 left_out.failed.push(format!("{path:?}: {error}"));
             } else {
                 room -= bytes;
             }
         }
-        Ok(left_out)
+        left_out
     }
 
     fn copy_one(&self, path: &Path, root: &OwnedFd, bytes: u64) -> Result<(), CallError> {
@@ -354,10 +351,11 @@ mod tests {
         assert!(files.list().is_complete && files.list().artifacts.len() == 2);
         fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let out = tempfile::tempdir().unwrap();
+        let out_dir = ringfence_sys::untrusted::open_absolute(out.path()).unwrap();
         let (listing, left_out) = std::thread::scope(|scope| {
             let list = || {
                 obey_permissions();
-                (files.list(), files.copy_to(out.path(), &[], 1 << 20, |_| Ok(())).unwrap())
+                (files.list(), files.copy_to(&out_dir, &[], 1 << 20, |_| Ok(())))
             };
             scope.spawn(list).join().unwrap()
         });

@@ -128,7 +128,7 @@ impl OneShotChannel {
     pub fn collect(self, finished: Result<Finished, Fault>) -> Result<OneShot, Problem> {
         let finished = finished.map_err(|fault| match fault {
             Fault::Problem(problem) => problem,
-            Fault::NoNamespaces(error) | Fault::NoCapture(error) => {
+            Fault::NoNamespaces(error) | Fault::NoRoom(error) | Fault::NoCapture(error) => {
                 Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
                     .cause(error)
             }

@@ -146,7 +146,7 @@ impl ZygoteKeeper {
         let fault = match launched.wait() {
             Ok(finished) => format!("{:?}", finished.ending),
             Err(Fault::Problem(problem)) => return Some(problem.to_string()),
-            Err(Fault::NoNamespaces(error) | Fault::NoCapture(error)) => {
+            Err(Fault::NoNamespaces(error) | Fault::NoRoom(error) | Fault::NoCapture(error)) => {
                 return Some(error.to_string());
             }
             Err(Fault::NeedsNewChild) => return None,

@@ -112,6 +112,7 @@ names! {
     Crash, "crash", "The interpreter was ended by a signal.";
     CursorInvalid, "cursor_invalid", "The cursor of a page is not valid.";
     Cwd, "cwd", "The process has no working directory, or one that a command needs cannot be made.";
+    CwdMoved, "cwd_moved", "The working directory is no longer at its path.";
     CwdNotADirectory, "cwd_not_a_directory", "The working directory of the run is not a directory.";
     CwdNotVisible, "cwd_not_visible", "The working directory of the run is not in its view.";
     DataDir, "data_dir", "The data directory cannot be used.";

@@ -68,6 +68,28 @@ pub fn open_absolute(path: &Path) -> Result<OwnedFd, CallError> {
     }
 }
 
+/// Makes the directory at an absolute path, with those above it, where there is none, and opens it as `O_PATH`; never through
+/// a link.
+pub fn make_directory(path: &Path) -> Result<OwnedFd, CallError> {
+    let exists = |above: &&Path| open_absolute(above).is_ok();
+    let above = path.ancestors().find(exists).unwrap_or(Path::new("/"));
+    let mut dir = open_absolute(above)?;
+    for name in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
+        let name: &Path = name.as_ref();
+        match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(CallError::new(format!("mkdirat({path:?})"), errno)),
+        }
+        dir = open_beneath(&dir, name)?;
+    }
+    let stat = rustix::fs::fstat(&dir).named(|| format!("fstat({path:?})"))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Ok(dir),
+        FileType::Symlink => Err(CallError::new(format!("open({path:?})"), Errno::LOOP)),
+        _ => Err(CallError::new(format!("open({path:?})"), Errno::NOTDIR)),
+    }
+}
+
 /// Opens `path` below `root` as `O_PATH`, never leaving it and never through a link. The last component may be a
 /// link: then the descriptor is the link itself.
 pub fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {

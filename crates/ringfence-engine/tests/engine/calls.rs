@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{Expectations, Record};
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_engine::{CodeCall, CodePolicy, CommandCall, KeepFiles, Redaction, SessionOptions};
+use ringfence_engine::{
+    CodeCall, CodePolicy, CommandCall, HostContext, KeepFiles, Redaction, SessionOptions,
+};
 use ringfence_jail::Launcher;
-use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status, WorkerSpeedups};
+use ringfence_spec::{AuditState, Code, CodePreset, Ran, Start, Status, WorkerSpeedups};
 
 use crate::world::{World, on_runtime, policy};
 
@@ -464,4 +466,33 @@ pub(crate) fn a_panic_is_one_calls_problem(world: &World) {
         let failed = ends.filter(is_internal).count();
         assert_eq!(failed, 24, "{client}");
     }
+}
+
+/// Commands of an engine start in the directory it was built for, not in whatever a run has put at that path.
+pub(crate) fn a_working_directory_that_a_run_replaced_is_not_followed(world: &World) {
+    let (sub, victim) = (world.work().join("sub"), world.data().parent().unwrap().join("victim"));
+    std::fs::create_dir(&sub).unwrap();
+    std::fs::create_dir(&victim).unwrap();
+    let place = HostContext {
+        environment: std::env::vars_os().collect(),
+        cwd: sub.clone(),
+        cwd_id: None,
+        state: world.data(),
+        config: None,
+    };
+    let engine = world.builder().host(place).build().unwrap();
+    let ran = on_runtime(engine.command("ann", shell("touch made")));
+    assert_eq!(ran.outcome.status, Status::Ok, "{:?}", ran.outcome);
+    std::fs::rename(&sub, world.work().join("moved")).unwrap();
+    std::os::unix::fs::symlink(&victim, &sub).unwrap();
+    for directory in [false, true] {
+        if directory {
+            std::fs::remove_file(&sub).unwrap();
+            std::fs::create_dir(&sub).unwrap();
+        }
+        let ran = on_runtime(engine.command("ann", shell("touch planted")));
+        let error = ran.outcome.error.as_ref();
+        assert_eq!(error.map(|e| e.code), Some(Code::CwdMoved), "{:?}", ran.outcome);
+    }
+    assert!(!victim.join("planted").exists() && !sub.join("planted").exists());
 }

@@ -27,6 +27,10 @@ const TESTS: &[(&str, Test)] = &[
         calls::a_zygote_that_dies_is_replaced_while_the_others_serve,
     ),
     ("a_command_runs_and_is_written_down", calls::a_command_runs_and_is_written_down),
+    (
+        "a_working_directory_that_a_run_replaced_is_not_followed",
+        calls::a_working_directory_that_a_run_replaced_is_not_followed,
+    ),
     ("what_screening_refuses_does_not_run", calls::what_screening_refuses_does_not_run),
     ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),
     ("a_dropped_call_ends_its_processes", calls::a_dropped_call_ends_its_processes),

@@ -51,6 +51,7 @@ impl World {
         let place = HostContext {
             environment: std::env::vars_os().collect(),
             cwd: self.work(),
+            cwd_id: None,
             state: self.data(),
             config: None,
         };

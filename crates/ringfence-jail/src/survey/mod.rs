@@ -12,6 +12,6 @@ pub(crate) use gitconfig::executes as executes_by_config;
 pub use host::{Caller, entries_of, found, host_facts, interpreter_line};
 pub(crate) use host::{caller_ids, caller_ids_of, core_dumps};
 pub(crate) use paths::TOP_DIRECTORIES_MAX;
-pub use paths::{Asked, Resolved, readable, request, resolve, without_planted_links};
+pub use paths::{Asked, LeadsTo, Resolved, readable, request, resolve, without_planted_links};
 pub use ringfence_sys::untrusted::read_trusted;
 pub(crate) use tree::Tree;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{
-    FileKind, Found, HostWorkspace, OwnEffect, OwnRule, PlaceholderShape, Protected,
+    FileId, FileKind, Found, HostWorkspace, OwnEffect, OwnRule, PlaceholderShape, Protected,
     ProtectedState, Request, WritableRoot, catalogue, protected_path,
 };
 use ringfence_spec::{Code, CommandPreset, Policy, Problem};
@@ -42,8 +42,10 @@ const LINKS_MAX: usize = 40;
 pub struct Asked {
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// Working directory.
+    /// Working directory, without links.
     pub cwd: PathBuf,
+    /// Its identity, if it was found before.
+    pub cwd_id: Option<FileId>,
     /// True if the program gets a terminal.
     pub terminal: bool,
     /// True if output is captured.
@@ -65,7 +67,7 @@ pub fn request(
     registry: &Registry,
     budget: &Budget,
 ) -> Result<Request, Problem> {
-    let cwd = find(&asked.cwd, "cwd", &[])?;
+    let cwd = working_directory(&asked)?;
     if cwd.kind != FileKind::Directory {
         return Err(Problem::usage(
             Code::CwdNotADirectory,
@@ -80,7 +82,7 @@ pub fn request(
         writable_roots.push(cwd.clone());
     }
     for path in &policy.rw {
-        let found = find(path, "rw", &writable_roots)?;
+        let found = find(path, "rw", &writable_roots, registry)?;
         refuse_gits_files(&found.path)?;
         match found.kind {
             FileKind::Directory if writable_roots.iter().any(|r| r.path == found.path) => {}
@@ -89,7 +91,7 @@ pub fn request(
             _ => return Err(not_a_grant(path, "rw")),
         }
     }
-    let mut readable = find_readable(&policy.ro, &writable_roots)?;
+    let mut readable = find_readable(&policy.ro, &writable_roots, registry)?;
     // From a subdirectory of a repository, git needs the rest of it.
     let of_workspace = asked.session.is_none() && policy.preset != CommandPreset::Minimal;
     let repository = of_workspace.then(|| repository_around(&cwd.path, asked.home.as_deref()));
@@ -108,8 +110,9 @@ pub fn request(
         }
     }
     // A missing path needs no hiding, but a typing error would then hide nothing, so it must exist.
-    let hidden = policy.hide.iter().map(|p| find(p, "hide", &[])).collect::<Result<_, _>>()?;
-    let sockets = policy.sockets.iter().map(|p| socket(p, &writable_roots));
+    let hidden = policy.hide.iter().map(|p| find(p, "hide", &[], registry));
+    let hidden = hidden.collect::<Result<_, _>>()?;
+    let sockets = policy.sockets.iter().map(|p| socket(p, &writable_roots, registry));
     let sockets = sockets.collect::<Result<_, _>>()?;
     let own_rules = match &asked.session {
         None => own_rules(policy, &cwd)?,
@@ -147,10 +150,34 @@ pub fn request(
     })
 }
 
-/// The problem for a requested directory that could not be surveyed to the end.
+/// Opens the working directory as it was found: its path has no links, so that one on it now was put there since.
+fn working_directory(asked: &Asked) -> Result<Found, Problem> {
+    let path = &asked.cwd;
+    let found = found_at(path.clone(), path).map_err(|e| match e.errno {
+        Errno::LOOP => cwd_moved(path).cause(e),
+        _ => cannot_use("cwd", path, &e),
+    })?;
+    if found.kind == FileKind::Symlink || asked.cwd_id.is_some_and(|id| id != found.id) {
+        return Err(cwd_moved(path));
+    }
+    Ok(found)
+}
+
+fn cwd_moved(path: &Path) -> Problem {
+    Problem::refused(
+        Code::CwdMoved,
+        format!("the working directory is no longer at `{}`", path.display()),
+    )
+    .hint("another directory or a link is there, which a run may have made; look at it, and start again in the directory that is meant")
+}
+
 /// Resolves files and directories that a run may read, and finds the secrets at the top of each.
-pub fn readable(paths: &[PathBuf], budget: &Budget) -> Result<(Vec<Found>, Vec<Found>), Problem> {
-    let readable = find_readable(paths, &[])?;
+pub fn readable(
+    paths: &[PathBuf],
+    registry: &Registry,
+    budget: &Budget,
+) -> Result<(Vec<Found>, Vec<Found>), Problem> {
+    let readable = find_readable(paths, &[], registry)?;
     let secrets = secrets_in(readable.iter(), budget)?;
     Ok((readable, secrets))
 }
@@ -172,9 +199,13 @@ fn repository_around(dir: &Path, home: Option<&Path>) -> Option<Found> {
     as_it_is(root.to_owned()).filter(|found| found.kind == FileKind::Directory)
 }
 
-fn find_readable(paths: &[PathBuf], written: &[Found]) -> Result<Vec<Found>, Problem> {
+fn find_readable(
+    paths: &[PathBuf],
+    written: &[Found],
+    registry: &Registry,
+) -> Result<Vec<Found>, Problem> {
     let find = |path: &PathBuf| {
-        let found = find(path, "ro", written)?;
+        let found = find(path, "ro", written, registry)?;
         match found.kind {
             FileKind::Directory | FileKind::File => Ok(found),
             _ => Err(not_a_grant(path, "ro")),
@@ -209,14 +240,11 @@ fn unreadable(found: &Found, error: &CallError) -> Problem {
     Problem::cannot_build(Code::Workspace, format!("cannot look at `{at}`")).cause(error)
 }
 
-/// Resolves a path of the caller's. A link in a directory that runs write may have been made by one: it is not followed
-/// out of that directory.
-fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
-    let resolved = resolve(path).map_err(|e| {
-        Problem::usage(Code::PathNotFound, format!("`{key}`: cannot use `{}`", path.display()))
-            .cause(e)
-            .hint("the path must exist before the run starts")
-    })?;
+/// Resolves a path of the caller's. A link in a directory that runs write, this one or earlier ones, may have been made by a
+/// run: it is not followed out of that directory.
+fn find(path: &Path, key: &str, written: &[Found], registry: &Registry) -> Result<Found, Problem> {
+    let resolved = resolve(path).map_err(|e| cannot_use(key, path, &e))?;
+    refuse_planted_links(&resolved, key, &resolved.found.path, registry)?;
     for root in written {
         let link = resolved.links.iter().find(|(link, _)| link.starts_with(&root.path));
         if let Some((link, _)) = link.filter(|_| !resolved.found.path.starts_with(&root.path)) {
@@ -226,32 +254,63 @@ fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
     Ok(resolved.found)
 }
 
+fn cannot_use(key: &str, path: &Path, error: &CallError) -> Problem {
+    Problem::usage(Code::PathNotFound, format!("`{key}`: cannot use `{}`", path.display()))
+        .cause(error)
+        .hint("the path must exist before the run starts")
+}
+
+/// Refuses a path on which a link in a directory that runs have written leads out of that directory, to `target`.
+fn refuse_planted_links(
+    resolved: &Resolved,
+    key: &str,
+    target: &Path,
+    registry: &Registry,
+) -> Result<(), Problem> {
+    for (link, _) in &resolved.links {
+        let Some(root) = registry.written_by_runs(link) else { continue };
+        if !resolved.found.path.starts_with(&root) {
+            return Err(led_out(key, link, target));
+        }
+    }
+    Ok(())
+}
+
+/// Where a path of the caller's leads.
+#[derive(Clone, Debug)]
+pub struct LeadsTo {
+    /// The path without links.
+    pub path: PathBuf,
+    /// Identity of the file there, if there is one.
+    pub id: Option<FileId>,
+}
+
 /// Refuses a path of the caller's if a link in a directory that runs have written leads out of that directory. A path
-/// that does not exist yet is judged by its parent directory. Returns the resolved path.
+/// that does not exist yet is judged by its parent directory.
 pub fn without_planted_links(
     path: &Path,
     key: &str,
     registry: &Registry,
-) -> Result<PathBuf, Problem> {
+) -> Result<LeadsTo, Problem> {
+    let unresolved = || Ok(LeadsTo { path: path.to_owned(), id: None });
     let mut existing = path;
     let resolved = loop {
         match (resolve(existing), existing.parent()) {
             (Ok(resolved), _) => break resolved,
             // Its own error names it better.
-            (Err(error), _) if error.errno != Errno::NOENT => return Ok(path.to_owned()),
+            (Err(error), _) if error.errno != Errno::NOENT => return unresolved(),
             (Err(_), Some(parent)) => existing = parent,
-            (Err(_), None) => return Ok(path.to_owned()),
+            (Err(_), None) => return unresolved(),
         }
     };
     let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
     let target = resolved.found.path.join(rest);
-    for (link, _) in &resolved.links {
-        let Some(root) = registry.written_by_runs(link) else { continue };
-        if !resolved.found.path.starts_with(&root) {
-            return Err(led_out(key, link, &target));
-        }
-    }
-    Ok(if rest.as_os_str().is_empty() { resolved.found.path } else { target })
+    refuse_planted_links(&resolved, key, &target, registry)?;
+    Ok(if rest.as_os_str().is_empty() {
+        LeadsTo { path: resolved.found.path, id: Some(resolved.found.id) }
+    } else {
+        LeadsTo { path: target, id: None }
+    })
 }
 
 /// Refuses to make writable what git executes or obeys: below a git directory everything but the files that git itself writes
@@ -349,10 +408,10 @@ fn not_a_grant(path: &Path, key: &str) -> Problem {
 }
 
 /// Finds a socket to grant. One whose server does more than a run may needs `!` after its path.
-fn socket(asked: &Path, written: &[Found]) -> Result<Found, Problem> {
+fn socket(asked: &Path, written: &[Found], registry: &Registry) -> Result<Found, Problem> {
     let insisted = asked.to_str().and_then(|text| text.strip_suffix('!')).map(Path::new);
     let path = insisted.unwrap_or(asked);
-    let found = find(path, "socket", written)?;
+    let found = find(path, "socket", written, registry)?;
     if found.kind == FileKind::Socket {
         let is_ssh_agent = std::env::var_os("SSH_AUTH_SOCK").is_some_and(|agent| *path == *agent);
         // By either name: the path may be a link.

@@ -1,3 +1,5 @@
+//! Where files of each language are cut.
+
 use super::*;
 use proptest::prelude::*;
 

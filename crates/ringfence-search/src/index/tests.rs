@@ -1,3 +1,5 @@
+//! Indexes built, updated, damaged and searched.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;

@@ -1,3 +1,5 @@
+//! Vectors kept, compared and fused.
+
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Rules parsed, compared and decided by.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -10,6 +10,7 @@ use ringfence_audit::{
     Anchor, Durability, Expectations, Filter, Finding, Format, Ledger, LedgerSettings, Reader,
     Record, StorageSettings, Verification, View, verify, verify_archive,
 };
+use ringfence_engine::HostContext;
 use ringfence_server::notify::Destination;
 use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
 
@@ -68,7 +69,11 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             return verified(&ledger, anchor.as_deref(), args.shared.json);
         }
         AuditCommand::Anchor { to, webhook, command } => {
-            let to = to.as_deref().map(|file| around.cwd.join(file));
+            let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
+            let place =
+                HostContext { cwd: around.cwd.clone(), state: data, ..HostContext::default() };
+            let to = to.as_deref().map(|file| place.without_planted_links(file, "--to"));
+            let to = to.transpose()?;
             present::json(&anchor(&ledger, destination(to, webhook.as_deref(), command)?)?);
         }
         AuditCommand::Settings { durability, key_file } => {

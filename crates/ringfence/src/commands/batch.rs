@@ -3,18 +3,21 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_engine::cancel::{self, Cancel, CancelOnDrop};
-use ringfence_engine::{Artifacts, Call, CodeCall, CommandCall, Engine, LOCAL, Launcher, some_id};
+use ringfence_engine::{
+    Artifacts, Call, CodeCall, CommandCall, Engine, HostContext, LOCAL, Launcher, some_id,
+};
 use ringfence_spec::{Code, Outcome, Problem, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::{BatchArgs, PolicyFlags};
+use crate::commands::exec::open_resolved;
 use crate::commands::local::{self, Alerts};
 use crate::commands::notify;
 use crate::present;
@@ -97,9 +100,6 @@ impl std::fmt::Display for Tally {
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
     let mut code = effective_code(&args.policy.for_code(), &around)?;
-    let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
-    let total = args.file.as_deref().filter(|_| Bar::is_shown()).and_then(n_lines);
-    let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |n| n as usize,
@@ -107,12 +107,24 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     // Most batches have no command, and need no command policy.
     let (commands, refused) = match effective(&args.policy.for_commands(), &around) {
         Ok(commands) => {
-            code.place.cwd = commands.place.cwd;
+            (code.place.cwd, code.place.cwd_id) = (commands.place.cwd, commands.place.cwd_id);
             (Some(commands.policy), None)
         }
         Err(problem) => (None, Some(problem)),
     };
     local::make_ready(&mut code.place)?;
+    // As the caller named them: not from the directory of commands.
+    let here = HostContext { cwd: around.cwd.clone(), ..code.place.clone() };
+    let named = |file: &Path| match file.to_str() {
+        Some("-") => Ok(PathBuf::from("-")),
+        _ => here.without_planted_links(file, "FILE"),
+    };
+    let resume = args.resume.as_deref().map(|file| open(&named(file)?, file)).transpose()?;
+    let done = resume.map(done_before).unwrap_or_default();
+    let given = args.file.as_deref().unwrap_or(Path::new("-"));
+    let file = named(given)?;
+    let total = Bar::is_shown().then(|| n_lines(&file)).flatten();
+    let input = open(&file, given)?;
     let alerts = Alerts::default();
     let mut engine = local::for_code(code, &args.policy, &around, &alerts)?
         // Before any thread: the launcher is a fork of this process.
@@ -340,8 +352,7 @@ fn problem(id: &Value, why: &str) -> Value {
 }
 
 /// Reads the ids that have an outcome in an earlier output. Items with status `failed` run again.
-fn done_before(file: &Path) -> Result<HashSet<String>, Problem> {
-    let lines = open(Some(file))?;
+fn done_before(lines: Box<dyn std::io::BufRead + Send>) -> HashSet<String> {
     let mut done = HashSet::new();
     for line in lines.lines().map_while(Result::ok) {
         // The last line may be incomplete.
@@ -350,20 +361,18 @@ fn done_before(file: &Path) -> Result<HashSet<String>, Problem> {
             done.insert(id.to_string());
         }
     }
-    Ok(done)
+    done
 }
 
-fn open(file: Option<&Path>) -> Result<Box<dyn std::io::BufRead + Send>, Problem> {
-    match file {
-        Some(path) if path != Path::new("-") => {
-            let file = crate::commands::exec::open_without_waiting(path).map_err(|e| {
-                Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display()))
-                    .cause(e)
-            })?;
-            Ok(Box::new(BufReader::new(file)))
-        }
-        _ => Ok(Box::new(BufReader::new(std::io::stdin()))),
+/// Opens a file that the caller named as `given`.
+fn open(file: &Path, given: &Path) -> Result<Box<dyn std::io::BufRead + Send>, Problem> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
+    let file = open_resolved(file).map_err(|e| {
+        Problem::usage(Code::Unreadable, format!("cannot read `{}`", given.display())).cause(e)
+    })?;
+    Ok(Box::new(BufReader::new(file)))
 }
 
 /// Maximum size of an input whose lines are counted for the progress bar.
@@ -371,7 +380,7 @@ const COUNTED_BYTES_MAX: u64 = 1 << 30;
 
 /// Number of items of a plain file: its lines that are not empty.
 fn n_lines(file: &Path) -> Option<u64> {
-    let file = crate::commands::exec::open_without_waiting(file).ok()?;
+    let file = open_resolved(file).ok()?;
     let meta = file.metadata().ok()?;
     if !meta.is_file() || meta.len() > COUNTED_BYTES_MAX {
         return None;

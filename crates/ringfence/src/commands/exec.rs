@@ -1,6 +1,7 @@
 //! `ringfence exec`: runs one Python program behind the fence.
 
 use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -100,7 +101,11 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
     } else {
         let real = place.map(|place| place.without_planted_links(file, "FILE")).transpose()?;
-        let opened = open_without_waiting(real.as_deref().unwrap_or(file)).map_err(|e| {
+        let opened = match &real {
+            Some(real) => open_resolved(real),
+            None => open_without_waiting(file),
+        };
+        let opened = opened.map_err(|e| {
             let text = file.to_string_lossy();
             let is_code =
                 e.kind() == std::io::ErrorKind::NotFound && text.contains(['(', '=', ' ']);
@@ -209,7 +214,7 @@ fn host_file(path: &Path, real: &Path, name: &str) -> Result<Vec<u8>, Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display())).cause(e)
     };
-    let file = open_without_waiting(real).map_err(|e| cannot(&e))?;
+    let file = open_resolved(real).map_err(|e| cannot(&e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
         return Err(cannot(&"it is no plain file of a sensible size"));
     }
@@ -224,6 +229,16 @@ fn real(path: &Path) -> Option<PathBuf> {
 
 fn exists(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXISTS).is_ok()
+}
+
+/// Opens a file at a path that was resolved before: a link on it now was put there since, and is not followed. The links of
+/// `/proc`, which are behind `/dev/fd/63` of a shell too, are the kernel's.
+pub(crate) fn open_resolved(path: &Path) -> std::io::Result<std::fs::File> {
+    if ["/proc", "/dev/fd", "/dev/stdin"].iter().any(|kernels| path.starts_with(kernels)) {
+        return open_without_waiting(path);
+    }
+    let found = untrusted::open_absolute(path).map_err(|e| std::io::Error::from(e.errno))?;
+    open_without_waiting(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd())))
 }
 
 /// Opens a file without blocking: opening a FIFO without a writer would wait forever.
@@ -334,4 +349,36 @@ fn copy_hint(name: &str, session: Option<&str>) -> String {
         None => ("the program's", format!("--file {name}")),
     };
     format!("`{name}` is in your directory, not in {place}: copy it in with `{way}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_put_on_a_resolved_path_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = resolve(dir.path()).unwrap().found.path;
+        let (file, sub) = (root.join("file"), root.join("sub"));
+        std::fs::create_dir(&sub).unwrap();
+        for path in [&file, &sub.join("file")] {
+            std::fs::write(path, "text").unwrap();
+            let mut text = String::new();
+            open_resolved(path).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "text");
+        }
+        std::os::unix::fs::symlink(&file, root.join("link")).unwrap();
+        std::os::unix::fs::symlink(&sub, root.join("way")).unwrap();
+        for path in ["link", "way/file"] {
+            let error = open_resolved(&root.join(path)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(40), "{path}: {error}");
+        }
+        let (read, mut write) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut write, b"piped").unwrap();
+        drop(write);
+        let mut text = String::new();
+        let shells = format!("/dev/fd/{}", read.as_raw_fd());
+        open_resolved(Path::new(&shells)).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "piped");
+    }
 }

@@ -50,10 +50,6 @@ fn attempt(
     let around = Surroundings::real(foreground.io == Io::Terminal)?;
     let mut effective = effective(&args.policy, &around)?;
     local::make_ready(&mut effective.place)?;
-    if args.policy.cwd.is_some() {
-        effective.place.cwd =
-            effective.place.without_planted_links(&effective.place.cwd, "--cwd")?;
-    }
     let engine = local::for_commands(effective, &args.policy, &around, alerts)?.build()?;
     let call = Call::Command(CommandCall {
         argv: args.argv,

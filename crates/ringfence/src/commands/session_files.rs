@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use serde::Serialize;
 
 use crate::cli::PolicyFlags;
-use crate::commands::exec::open_without_waiting;
+use crate::commands::exec::open_resolved;
 use crate::commands::mcp;
 use crate::present;
 use crate::settings::{Surroundings, rules, search};
@@ -95,7 +95,7 @@ impl FileEngine {
             return Ok(content);
         }
         let real = self.place.without_planted_links(local, "LOCAL")?;
-        let file = open_without_waiting(&real).map_err(|e| cannot(&e))?;
+        let file = open_resolved(&real).map_err(|e| cannot(&e))?;
         if !file.metadata().is_ok_and(|meta| meta.is_file()) {
             return Err(cannot(&"it is not a regular file"));
         }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ringfence_engine::host::{ready_data_dir, resolve, user_data_dir, xdg_dir};
+use ringfence_engine::host::{FileId, own_cwd, ready_data_dir, resolve, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Count, Fallback, Limits, LimitsMax, Network, Policy, Problem,
@@ -139,6 +139,8 @@ pub(crate) struct Surroundings {
     pub(crate) environment: BTreeMap<OsString, OsString>,
     /// The working directory.
     pub(crate) cwd: PathBuf,
+    /// Its identity.
+    pub(crate) cwd_id: Option<FileId>,
     /// Physical memory.
     pub(crate) memory_total_bytes: u64,
     /// Path of the ceilings file.
@@ -150,13 +152,14 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     /// Reads the surroundings of this process.
     pub(crate) fn real(terminal: bool) -> Result<Self, Problem> {
-        let cwd = std::env::current_dir().map_err(|e| {
+        let (cwd, cwd_id) = own_cwd().map_err(|e| {
             Problem::usage(Code::NoCwd, "the working directory cannot be found").cause(e)
         })?;
         let info = rustix::system::sysinfo();
         Ok(Self {
             environment: std::env::vars_os().collect(),
             cwd,
+            cwd_id: Some(cwd_id),
             memory_total_bytes: u64::from(info.mem_unit).max(1) * info.totalram,
             ceilings: CEILINGS.into(),
             terminal,
@@ -235,6 +238,7 @@ pub(crate) fn effective_code(
             environment: around.environment.clone(),
             state: state_dir(chosen, around),
             cwd: sources.cwd.clone(),
+            cwd_id: sources.cwd_id,
             config: sources.config.clone(),
         },
         audit: pick!(chosen, Audit, Switch).unwrap_or_default(),
@@ -254,6 +258,8 @@ struct Sources {
     ceilings: Option<Layer>,
     workspace: Option<Layer>,
     cwd: PathBuf,
+    /// Identity of the process's own; that of a directory that a setting names is found when the engine is built.
+    cwd_id: Option<FileId>,
     config: Option<PathBuf>,
 }
 
@@ -286,9 +292,9 @@ impl Sources {
         if let Some(ceilings) = &ceilings {
             ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
         }
-        let cwd = match chosen.get(Key::Cwd) {
-            Some(Value::Path(path)) => path.clone(),
-            _ => around.cwd.clone(),
+        let (cwd, cwd_id) = match chosen.get(Key::Cwd) {
+            Some(Value::Path(path)) => (path.clone(), None),
+            _ => (around.cwd.clone(), around.cwd_id),
         };
         let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
         Ok(Self {
@@ -297,6 +303,7 @@ impl Sources {
             ceilings,
             workspace,
             cwd,
+            cwd_id,
             config,
         })
     }
@@ -512,6 +519,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
         place: HostContext {
             environment: around.environment.clone(),
             cwd: cwd.clone(),
+            cwd_id: sources.cwd_id,
             state: state_dir(chosen, around),
             config: config.clone(),
         },

@@ -17,6 +17,7 @@ fn world() -> World {
     let around = Surroundings {
         environment: BTreeMap::from([("HOME".into(), dir.path().join("home").into())]),
         cwd: work,
+        cwd_id: None,
         memory_total_bytes: 64 << 30,
         ceilings: dir.path().join("ceilings.toml"),
         terminal: false,

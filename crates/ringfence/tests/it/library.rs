@@ -11,7 +11,13 @@ fn builder(world: &World) -> Builder {
     let environment = std::env::vars_os().collect();
     let state = world.root().join("data");
     std::fs::create_dir_all(&state).unwrap();
-    Engine::builder().host(HostContext { environment, cwd: world.work(), state, config: None })
+    Engine::builder().host(HostContext {
+        environment,
+        cwd: world.work(),
+        cwd_id: None,
+        state,
+        config: None,
+    })
 }
 
 fn on_threads<T>(work: impl Future<Output = T>) -> T {

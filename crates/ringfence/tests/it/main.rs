@@ -28,6 +28,7 @@ mod mcp;
 mod nested;
 mod operator;
 mod outcome;
+mod planted_links;
 mod processes;
 mod protected;
 mod python;

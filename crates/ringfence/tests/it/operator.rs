@@ -138,3 +138,21 @@ fn an_alert_of_a_run_is_delivered_and_delays_nothing() {
     let alert: Json = serde_json::from_str(alert.trim()).unwrap_or_else(|e| panic!("{e}: {alert}"));
     assert_eq!(alert["rule"], "many_violations", "{alert}");
 }
+
+/// `mcp`, `serve` and `batch` start commands and Python: each flag holds for the kind of run that has it.
+#[test]
+fn what_starts_both_kinds_of_runs_takes_the_flags_of_both() {
+    let world = World::new();
+    let flags = [
+        &["--net", "allow:pypi", "--net-limit", "bytes=1M", "--net-request", "GET pypi.org"][..],
+        &["--publish", "8080", "--fallback", "warn", "--env", "A=b", "--hide", "/srv"],
+        &["--preset", "data", "--allow-import", "yaml", "--timeout", "5s"],
+    ]
+    .concat();
+    for face in [&["mcp"][..], &["batch"], &["serve", "--check"]] {
+        let ran = world.ringfence(&[face, &flags].concat());
+        assert_eq!(ran.code, 0, "{face:?}: {}", ran.stderr);
+    }
+    let refused = world.ringfence(&["exec", "--publish", "8080", "-c", "1"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
