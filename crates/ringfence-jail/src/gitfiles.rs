@@ -13,7 +13,7 @@ use ringfence_sys::{Budget, CallError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::gitwatch::{Moment, changed_at};
+use crate::file_time::StartTimes;
 use crate::open::id_of;
 
 /// Maximum number of files and directories checked in one git directory.
@@ -50,7 +50,7 @@ const COUNTS_DIRECTORIES: [(&str, i64); 3] =
 /// Entries of a git directory that are neither files nor directories and that a run put there.
 pub(crate) struct OddFiles<'a> {
     git_dir: &'a OwnedFd,
-    began: Moment,
+    began: &'a StartTimes,
     counts_directories: bool,
     /// The directory that was at [`WITH_LINKS`] before the run.
     links_dir: Option<FileId>,
@@ -62,7 +62,11 @@ pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
 }
 
 impl<'a> OddFiles<'a> {
-    pub(crate) fn new(git_dir: &'a OwnedFd, began: Moment, links_dir: Option<FileId>) -> Self {
+    pub(crate) fn new(
+        git_dir: &'a OwnedFd,
+        began: &'a StartTimes,
+        links_dir: Option<FileId>,
+    ) -> Self {
         let magic = rustix::fs::fstatfs(git_dir).map_or(0, |stat| stat.f_type);
         let counts_directories = COUNTS_DIRECTORIES.iter().any(|(_, f_type)| *f_type == magic);
         Self { git_dir, began, counts_directories, links_dir }
@@ -104,7 +108,7 @@ impl<'a> OddFiles<'a> {
             && untrusted::stat_at(self.git_dir, dir).is_some_and(|stat| {
                 stat.st_nlink == 2
                     && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-                    && changed_at(&stat) < self.began
+                    && !self.began.is_recent(&stat)
             })
     }
 
@@ -113,7 +117,7 @@ impl<'a> OddFiles<'a> {
         let is_allowed = dir.as_os_str().is_empty()
             || (dir == Path::new(WITH_LINKS) && links_dir(self.git_dir) == self.links_dir);
         let stat = untrusted::stat_at(self.git_dir, path);
-        is_allowed && stat.is_some_and(|stat| changed_at(&stat) < self.began)
+        is_allowed && stat.is_some_and(|stat| !self.began.is_recent(&stat))
     }
 }
 
@@ -165,7 +169,7 @@ mod tests {
         let before = links_dir(&git_dir);
         // File stamps advance by ticks of some milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(30));
-        let began = crate::gitwatch::file_clock();
+        let began = StartTimes::now(std::iter::empty());
         let new = ["ORIG_HEAD", "info/attributes", "logs/refs/heads/main", "refs/heads/topic/x"];
         for new in new {
             symlink("/elsewhere", at(new)).unwrap();
@@ -173,7 +177,7 @@ mod tests {
         symlink("/elsewhere", at("objects/aa/not-looked-at")).unwrap();
         let find = |links_dir| {
             let mut odd = Vec::new();
-            let files = OddFiles::new(&git_dir, began, links_dir);
+            let files = OddFiles::new(&git_dir, &began, links_dir);
             files.find(&Budget::unlimited(), &mut odd).unwrap();
             odd.sort();
             odd

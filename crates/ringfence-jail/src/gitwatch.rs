@@ -18,9 +18,9 @@ use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::{FileType, RenameFlags, Stat};
 use rustix::io::Errno;
-use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+use crate::file_time::{StartTimes, changed_at, is_old};
 use crate::gitfiles::{self, OddFiles};
 use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
@@ -63,18 +63,6 @@ const SET_ASIDE: &str = "-set-aside";
 /// Maximum number of names tried for an entry that is set aside.
 const ASIDE_NAMES_MAX: usize = 100;
 
-/// Age of an index below which another change could leave it the same time stamp.
-const RACY_NANOS: i128 = 20_000_000;
-
-/// A time on the clock that files are stamped with, in seconds and nanoseconds.
-pub(crate) type Moment = (i64, i64);
-
-/// The stamp of a file changed now: that clock advances by ticks of some milliseconds.
-pub(crate) fn file_clock() -> Moment {
-    let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
-    (now.tv_sec, now.tv_nsec)
-}
-
 /// An entry that was moved out of git's way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
@@ -109,7 +97,7 @@ pub(crate) struct GitWatch {
     files: Vec<(PathBuf, FileStamp)>,
     /// Names that other programs obey, which were absent.
     absent: Vec<PathBuf>,
-    began: Moment,
+    began: StartTimes,
 }
 
 /// A separate bound for each search, so that the findings of one cannot use up another's.
@@ -133,7 +121,7 @@ struct Before {
 impl GitWatch {
     /// Records the state. Call before the program starts.
     pub(crate) fn begin(plan: &Plan) -> Self {
-        let began = file_clock();
+        let began = StartTimes::now(plan.disk_roots.iter().chain(&plan.git_dirs));
         let indexes = plan.git_indexes.iter().map(Before::of).collect();
         let links_dirs = plan.git_dirs.iter().map(|dir| {
             let (dir, _) = open_exact(&dir.path, dir.id).ok()?;
@@ -172,6 +160,11 @@ impl GitWatch {
         Self { indexes, links_dirs, nested, files, absent, began }
     }
 
+    /// Start of the run, by the clock of each file system.
+    pub(crate) fn began(&self) -> &StartTimes {
+        &self.began
+    }
+
     /// Compares. Call after the last process of the run is dead.
     pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> GitReport {
         let mut report = GitReport::default();
@@ -202,7 +195,7 @@ impl GitWatch {
                 index,
                 before,
                 nested: &self.nested,
-                began: self.began,
+                began: &self.began,
                 budget: &budgets.indexes,
                 report: &mut report,
             };
@@ -243,7 +236,7 @@ impl GitWatch {
     ) -> Result<(), CallError> {
         let (git_dir, _) = open_exact(&dir.path, dir.id)?;
         let mut odd = Vec::new();
-        let searched = OddFiles::new(&git_dir, self.began, links_dir).find(budget, &mut odd);
+        let searched = OddFiles::new(&git_dir, &self.began, links_dir).find(budget, &mut odd);
         for path in odd {
             let Some(name) = path.file_name() else { continue };
             let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
@@ -263,8 +256,7 @@ impl GitWatch {
     fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
         let Some(head) = stat_at(dir, "HEAD") else { return };
         let config = stat_at(dir, "config");
-        let is_recent =
-            [Some(head), config].into_iter().flatten().any(|s| changed_at(&s) >= self.began);
+        let is_recent = [Some(head), config].iter().flatten().any(|s| self.began.is_recent(s));
         if !is_recent || BARE.iter().any(|name| stat_at(dir, *name).is_none()) {
             return;
         }
@@ -347,7 +339,7 @@ impl GitWatch {
 
     /// Returns true if an entry of an open directory changed since the run began.
     fn is_recent(&self, dir: impl AsFd, name: &OsStr) -> bool {
-        stat_at(dir, name).is_some_and(|stat| changed_at(&stat) >= self.began)
+        stat_at(dir, name).is_some_and(|stat| self.began.is_recent(&stat))
     }
 
     /// The directory `name` below a workspace.
@@ -367,8 +359,8 @@ impl GitWatch {
         let is_known =
             mounts_below(plan, &at) && self.nested.get(&at).is_none_or(|id| *id == id_of(&stat));
         // Moved to here with its directory, it is as old as it was.
-        let is_new = !is_known
-            && (changed_at(&stat) >= self.began || self.is_recent(root, name.as_os_str()));
+        let is_new =
+            !is_known && (self.began.is_recent(&stat) || self.is_recent(root, name.as_os_str()));
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && points_into(root, &git, &root.path().join(".git/worktrees"));
@@ -436,7 +428,7 @@ struct Compare<'a> {
     index: &'a GitIndex,
     before: &'a Before,
     nested: &'a BTreeMap<PathBuf, FileId>,
-    began: Moment,
+    began: &'a StartTimes,
     budget: &'a Budget,
     report: &'a mut GitReport,
 }
@@ -455,7 +447,8 @@ impl Compare<'_> {
             registry.forget_links(index.git_dir_id);
             return Ok(());
         };
-        let unchanged = self.before.stamp == Some(stamp) && is_old(&stamp, self.began);
+        let unchanged =
+            self.before.stamp == Some(stamp) && is_old(&stamp, self.began.at(stamp.id.dev));
         if let IndexBefore::Read { stamp: read, is_on_record } = index.before
             && unchanged
             && read == stamp
@@ -479,7 +472,8 @@ impl Compare<'_> {
             Ok(after) => {
                 self.links(&after.links, change)?;
                 let still = stamp_at(&dir, Path::new("index")) == Some(stamp);
-                if !after.is_split && still && is_old(&stamp, file_clock()) {
+                let now = self.began.latest_sure(stamp.id.dev);
+                if !after.is_split && still && is_old(&stamp, now) {
                     let known = KnownLinks { stamp, links: after.links, unjudged: None };
                     registry.remember_links(index.git_dir_id, &known);
                 }
@@ -533,7 +527,7 @@ impl Compare<'_> {
             };
             let mut new = Vec::new();
             let listed = untrusted::list(&remotes, self.budget, |file, _| {
-                if stat_at(&remotes, file).is_some_and(|stat| changed_at(&stat) >= self.began) {
+                if stat_at(&remotes, file).is_some_and(|stat| self.is_recent(&stat)) {
                     new.push(file.to_owned());
                 }
                 if new.len() > LISTED_MAX {
@@ -642,7 +636,7 @@ impl Compare<'_> {
     }
 
     fn is_recent(&self, stat: &Stat) -> bool {
-        changed_at(stat) >= self.began
+        self.began.is_recent(stat)
     }
 
     /// Reports a rebase that the run left unfinished and whose next steps are commands.
@@ -861,12 +855,6 @@ fn rename_aside(
     }
 }
 
-/// Returns true if any change after `now` is sure to give the file another time stamp.
-pub(crate) fn is_old(stamp: &FileStamp, now: Moment) -> bool {
-    let nanos = |(seconds, nanos): Moment| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
-    nanos(now) - nanos(stamp.changed) > RACY_NANOS
-}
-
 /// The stamp of a regular file in an open directory.
 pub(crate) fn stamp_at(dir: impl AsFd, name: &Path) -> Option<FileStamp> {
     stat_at(dir, name).as_ref().and_then(stamp_of)
@@ -885,11 +873,6 @@ fn stamp(stat: &Stat) -> FileStamp {
         modified: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
         changed: changed_at(stat),
     }
-}
-
-/// Time of the last change of a file, its name or its properties. No run can set it.
-pub(crate) fn changed_at(stat: &Stat) -> Moment {
-    (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
 }
 
 fn shown(path: &Path) -> String {

@@ -6,6 +6,7 @@
 //! | `cgroup` | a cgroup leaf for one run |
 //! | `channel` | messages between supervisor and run |
 //! | `child` | executes the plan's steps in the forked child |
+//! | `file_time` | compares time stamps of files with the start of a run |
 //! | `gitfiles` | finds links, pipes and devices among git's files |
 //! | `gitindex` | parses a git index for nested repositories |
 //! | `gitwatch` | compares git's files after a run with those before |
@@ -41,6 +42,7 @@ mod channel;
 mod child;
 #[cfg(test)]
 mod fake_peer;
+mod file_time;
 mod gitfiles;
 mod gitindex;
 mod gitwatch;

@@ -224,7 +224,13 @@ impl<'a> Supervisor<'a> {
         let plan = run.plan;
         let has_cgroup = plan.cgroup.is_some();
         Self {
-            watchdog: Watchdog::new(&plan.limits, &plan.disk_roots, has_cgroup, run.pid),
+            watchdog: Watchdog::new(
+                &plan.limits,
+                &plan.disk_roots,
+                run.git.began().clone(),
+                has_cgroup,
+                run.pid,
+            ),
             listener: None,
             terminal: None,
             capture,

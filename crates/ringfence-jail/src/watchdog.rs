@@ -7,15 +7,18 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use ringfence_plan::WritableDir;
 use ringfence_spec::Limits;
-use ringfence_sys::untrusted::{list, open_absolute, open_directory_beneath, stat_at};
+use ringfence_sys::untrusted::{
+    list, open_absolute, open_beneath, open_directory_beneath, stat_at,
+};
 use ringfence_sys::{Budget, list_kernel_directory, open_kernel_file, read_kernel_file};
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::FileType;
 
 use crate::cgroup::Leaf;
+use crate::file_time::StartTimes;
 
 /// Shortest interval between checks: the time a run can exceed a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -75,7 +78,7 @@ pub(crate) struct Watchdog {
     memory_max: Option<u64>,
     disk_max: Option<u64>,
     disk: Vec<DiskRoot>,
-    started: SystemTime,
+    started: StartTimes,
     disk_next: Instant,
     /// Interval until the check after that.
     disk_rest: Duration,
@@ -100,7 +103,13 @@ struct DiskRoot {
 
 impl Watchdog {
     /// A watchdog for the tree below `root_pid`. Memory is watched only if no cgroup limits it.
-    pub(crate) fn new(limits: &Limits, roots: &[WritableDir], cgroup: bool, root_pid: i32) -> Self {
+    pub(crate) fn new(
+        limits: &Limits,
+        roots: &[WritableDir],
+        started: StartTimes,
+        cgroup: bool,
+        root_pid: i32,
+    ) -> Self {
         let disk = roots
             .iter()
             .filter_map(|WritableDir { path, id }| {
@@ -119,7 +128,7 @@ impl Watchdog {
             memory_max: limits.memory.filter(|_| !cgroup).map(ringfence_spec::ByteSize::bytes),
             disk_max: limits.disk.map(ringfence_spec::ByteSize::bytes),
             disk,
-            started: SystemTime::now(),
+            started,
             disk_next: Instant::now() + DISK_INTERVAL,
             disk_rest: DISK_INTERVAL,
             rest: INTERVAL,
@@ -224,8 +233,8 @@ impl Watchdog {
                     continue;
                 }
                 has_grown = true;
-                let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path, self.started));
-                let Some(changed) = walk.step(max) else { continue };
+                let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path));
+                let Some(changed) = walk.step(&self.started, max) else { continue };
                 root.walk = None;
                 let deleted = deleted_bytes(&self::tree(self.root_pid), root.dev);
                 if changed.saturating_add(deleted) > max {
@@ -496,18 +505,15 @@ fn used_bytes(root: &OwnedFd) -> u64 {
 /// A walk through a directory that the run keeps writing: by descriptor, without links, for a limited time per check.
 struct DiskWalk {
     root: Option<OwnedFd>,
-    since: i64,
     pending: Vec<PathBuf>,
     total: u64,
     n_files: usize,
 }
 
 impl DiskWalk {
-    fn new(root: &Path, since: SystemTime) -> Self {
-        let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    fn new(root: &Path) -> Self {
         Self {
             root: open_absolute(root).ok(),
-            since: i64::try_from(since).unwrap_or(0),
             pending: vec![PathBuf::from(".")],
             total: 0,
             n_files: 0,
@@ -515,29 +521,31 @@ impl DiskWalk {
     }
 
     /// Continues for a while: `None` if there is more to do, else the bytes on disk of files that changed since the run
-    /// began. Past `enough` the rest is not counted. An entry that changed and cannot be read (a closed directory, a
-    /// path too long to name) counts as more than enough: a run can only cause that on purpose.
-    fn step(&mut self, enough: u64) -> Option<u64> {
+    /// began. Past `enough` the rest is not counted. A directory that cannot be read and may hold changed files counts
+    /// as more than enough.
+    fn step(&mut self, started: &StartTimes, enough: u64) -> Option<u64> {
         let until = Instant::now() + WALK_STEP;
         let Some(root) = &self.root else { return Some(u64::MAX) };
         while let Some(dir) = self.pending.pop() {
             let Ok(opened) = open_directory_beneath(root, &dir) else {
-                let recent = rustix::fs::statat(root, &dir, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(true, |stat| stat.st_ctime >= self.since);
-                if recent {
+                if open_beneath(root, &dir).map_or(true, |closed| may_hide(&closed, started)) {
                     return Some(u64::MAX);
                 }
                 continue;
             };
             let (mut total, mut below, mut n_here) = (0_u64, Vec::new(), 0_usize);
+            let mut unseen = false;
             let listed = list(&opened, &Budget::unlimited(), |name, _| {
                 self.n_files += 1;
                 n_here += 1;
-                let Some(stat) = stat_at(&opened, name) else { return ControlFlow::Continue(()) };
+                let Some(stat) = stat_at(&opened, name) else {
+                    unseen = true;
+                    return ControlFlow::Continue(());
+                };
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
                     below.push(dir.join(name));
                 }
-                if stat.st_ctime >= self.since {
+                if started.is_recent(&stat) {
                     total += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
                 }
                 if self.total + total > enough || n_here > DIRECTORY_FILES_MAX {
@@ -548,7 +556,8 @@ impl DiskWalk {
             self.total += total;
             self.pending.append(&mut below);
             let too_many = self.n_files > FILES_MAX || n_here > DIRECTORY_FILES_MAX;
-            if self.total > enough || too_many || listed.is_err() {
+            let hides = unseen && !is_searchable(&opened) && may_hide(&opened, started);
+            if self.total > enough || too_many || hides || listed.is_err() {
                 return Some(u64::MAX);
             }
             if Instant::now() >= until {
@@ -557,6 +566,17 @@ impl DiskWalk {
         }
         Some(self.total)
     }
+}
+
+/// Returns true if a run may have changed files in a directory that cannot be read. Searching it is enough to open a file
+/// by its name; a run that may not search it must first change its permissions, and thereby its time stamp.
+fn may_hide(dir: &OwnedFd, started: &StartTimes) -> bool {
+    is_searchable(dir) || rustix::fs::fstat(dir).map_or(true, |stat| started.is_recent(&stat))
+}
+
+/// Returns true if names in an open directory can be looked up: that of the directory itself can then, too.
+fn is_searchable(dir: &OwnedFd) -> bool {
+    stat_at(dir, ".").is_some()
 }
 
 /// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.

@@ -7,10 +7,15 @@ use ringfence_spec::{ByteSize, Span};
 
 use super::*;
 use crate::fake_peer::{FakeProcess, SOON, plan, soon};
+use crate::file_time::file_clock;
 use crate::open::file_id;
 
 fn limits() -> Limits {
     plan(60_000).limits
+}
+
+fn now() -> StartTimes {
+    StartTimes::everywhere(file_clock())
 }
 
 /// Waits until the tree has so many processes.
@@ -90,7 +95,7 @@ fn a_process_cannot_lie_about_itself_by_its_name() {
 fn a_tree_that_uses_its_cpu_time_up_is_found() {
     let process = FakeProcess::of("while :; do :; done");
     let limits = Limits { cpu: Span::from_millis(100), ..limits() };
-    let mut watchdog = Watchdog::new(&limits, &[], false, process.pid);
+    let mut watchdog = Watchdog::new(&limits, &[], now(), false, process.pid);
     assert!(watchdog.interval().is_some_and(|every| every <= DISK_INTERVAL));
     let until = Instant::now() + SOON;
     while watchdog.look(None).is_none() {
@@ -126,7 +131,7 @@ fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
         FakeProcess::of("x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ready >&2; sleep 987");
     let look = |mib| {
         let limits = Limits { memory: Some(ByteSize::mib(mib)), ..limits() };
-        let mut watchdog = Watchdog::new(&limits, &[], false, process.pid);
+        let mut watchdog = Watchdog::new(&limits, &[], now(), false, process.pid);
         (watchdog.look(None), watchdog.memory_found())
     };
     let until = Instant::now() + SOON;
@@ -147,23 +152,23 @@ fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
 
 #[test]
 fn nothing_to_watch_needs_no_watching() {
-    let watchdog = Watchdog::new(&limits(), &[], false, 1);
+    let watchdog = Watchdog::new(&limits(), &[], now(), false, 1);
     assert_eq!(watchdog.interval(), None);
     let limits =
         Limits { disk: Some(ByteSize::mib(1)), memory: Some(ByteSize::mib(1)), ..limits() };
     // A cgroup counts the memory, and a directory that is gone has no size.
     let gone =
         WritableDir { path: "/nonexistent".into(), id: ringfence_plan::FileId { dev: 0, ino: 0 } };
-    let mut watchdog = Watchdog::new(&limits, &[gone], true, 1);
+    let mut watchdog = Watchdog::new(&limits, &[gone], now(), true, 1);
     assert_eq!((watchdog.interval(), watchdog.look(None)), (None, None));
 }
 
 /// The bytes that a walk finds, in as many steps as it takes.
-fn walked(dir: &Path, since: SystemTime, enough: u64) -> u64 {
-    let mut walk = DiskWalk::new(dir, since);
+fn walked(dir: &Path, since: &StartTimes, enough: u64) -> u64 {
+    let mut walk = DiskWalk::new(dir);
     soon(|| {
         loop {
-            if let Some(bytes) = walk.step(enough) {
+            if let Some(bytes) = walk.step(since, enough) {
                 return bytes;
             }
         }
@@ -180,16 +185,17 @@ fn a_walk_counts_what_changed_and_follows_nothing() {
     std::os::unix::fs::symlink(".", at("a/loop")).unwrap();
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), fifo, 0o600.into(), 0).unwrap();
-    let bytes = walked(dir.path(), SystemTime::UNIX_EPOCH, u64::MAX);
+    let long_ago = StartTimes::everywhere((0, 0));
+    let bytes = walked(dir.path(), &long_ago, u64::MAX);
     assert!(((1 << 20)..(2 << 20)).contains(&bytes), "{bytes}");
-    let later = SystemTime::now() + Duration::from_hours(1);
-    assert_eq!(walked(dir.path(), later, u64::MAX), 0);
-    assert_eq!(walked(dir.path(), SystemTime::UNIX_EPOCH, 1000), u64::MAX);
+    let later = StartTimes::everywhere((file_clock().0 + 3600, 0));
+    assert_eq!(walked(dir.path(), &later, u64::MAX), 0);
+    assert_eq!(walked(dir.path(), &long_ago, 1000), u64::MAX);
 }
 
 #[test]
 fn what_cannot_be_walked_is_more_than_enough() {
-    let since = SystemTime::UNIX_EPOCH;
+    let since = &StartTimes::everywhere((0, 0));
     assert_eq!(walked(Path::new("/nonexistent/dir"), since, 1), u64::MAX);
     // A path too long to name: made by steps, as a run would.
     let dir = tempfile::tempdir().unwrap();
@@ -209,14 +215,55 @@ fn what_cannot_be_walked_is_more_than_enough() {
     assert_eq!(walked(dir.path(), since, u64::MAX - 1), u64::MAX);
     let removed = soon(|| crate::registry::remove_tree(dir.path()));
     assert!(removed.is_ok(), "{removed:?}");
-    // A closed directory, which root can open all the same.
+}
+
+/// A directory that cannot be listed may hide growth if a run could have written in it: it changed since the run began,
+/// or files in it can be opened by their names.
+#[test]
+fn a_closed_directory_is_more_than_enough_if_the_run_could_enter_it() {
+    let before = &StartTimes::everywhere((0, 0));
+    let after = &StartTimes::everywhere((file_clock().0 + 3600, 0));
     let dir = tempfile::tempdir().unwrap();
     let closed = dir.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
-    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o0)).unwrap();
-    let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(walked(dir.path(), since, u64::MAX - 1) == u64::MAX, !is_root);
+    std::fs::write(closed.join("file"), "x").unwrap();
+    for (mode, since, hides) in [
+        (0o000, before, true),
+        (0o000, after, false),
+        (0o200, after, false),
+        (0o300, before, true),
+        (0o300, after, true),
+        (0o100, after, true),
+        // Its names can be listed, and not looked up.
+        (0o400, before, true),
+        (0o400, after, false),
+        (0o700, after, false),
+    ] {
+        std::fs::set_permissions(&closed, PermissionsExt::from_mode(mode)).unwrap();
+        let found = as_ordinary_user(dir.path(), || walked(dir.path(), since, u64::MAX - 1));
+        assert_eq!(found == u64::MAX, hides, "{mode:o} {since:?}");
+    }
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+/// Runs `work` on a thread without root's access to every file, and gives it `dir`.
+fn as_ordinary_user<T: Send>(dir: &Path, work: impl FnOnce() -> T + Send) -> T {
+    if !rustix::process::geteuid().is_root() {
+        return work();
+    }
+    let (uid, gid) =
+        (rustix::process::Uid::from_raw(61_234), rustix::process::Gid::from_raw(61_234));
+    for path in [dir.to_path_buf(), dir.join("closed"), dir.join("closed/file")] {
+        std::os::unix::fs::chown(path, Some(uid.as_raw()), Some(gid.as_raw())).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            rustix::thread::set_thread_gid(gid).unwrap();
+            rustix::thread::set_thread_uid(uid).unwrap();
+            work()
+        });
+        thread.join().unwrap()
+    })
 }
 
 #[test]
@@ -257,7 +304,7 @@ fn a_workspace_that_does_not_grow_is_looked_at_less_often() {
     let id = file_id(std::fs::File::open(dir.path()).unwrap()).unwrap();
     let roots = [WritableDir { path: dir.path().to_owned(), id }];
     let limits = Limits { disk: Some(ByteSize::mib(1 << 20)), ..limits() };
-    let mut watchdog = Watchdog::new(&limits, &roots, true, 0);
+    let mut watchdog = Watchdog::new(&limits, &roots, now(), true, 0);
     let mut interval_after = |work: &dyn Fn(usize), expected: Duration| {
         (0..200).any(|n| {
             work(n);

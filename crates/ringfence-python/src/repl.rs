@@ -31,6 +31,9 @@ pub const CHECKPOINTS_MAX: usize = 8;
 /// Time limit for making a checkpoint.
 const FORK_MAX: Duration = Duration::from_secs(3);
 
+/// Maximum number of unread frames dropped before a checkpoint. A socket's buffer of 208 KiB holds fewer than 300.
+const UNREAD_FRAMES_MAX: usize = 4096;
+
 /// Maximum number of distinct refusals recorded for a cell.
 const DENIALS_MAX: usize = 50;
 
@@ -333,10 +336,10 @@ impl Repl {
         let guard = Arc::clone(&self.base.guard);
         let head = self.head()?;
         let (ours, inside) = channel::pair()?;
-        // Frames that an earlier cell left unread do not answer this request.
-        while let Ok(Some(_)) = channel::receive(&head.ends.channel, RecvFlags::DONTWAIT) {}
-        let granted = guard.grant(head.host_pid);
         let deadline = Instant::now() + FORK_MAX;
+        // Frames that an earlier cell left unread do not answer this request.
+        drain(&head.ends.channel, deadline)?;
+        let granted = guard.grant(head.host_pid);
         channel::send_by(&head.ends.channel, b'K', &[], &[inside.as_fd()], deadline)?;
         drop(inside);
         let mut born = expect(&head.ends.channel, b'P', deadline)?;
@@ -471,6 +474,17 @@ impl Guard {
             });
         }
     }
+}
+
+/// Drops the frames that wait in a channel. Fails if there is no end of them.
+fn drain(channel: &OwnedFd, deadline: Instant) -> Result<(), CallError> {
+    for _ in 0..UNREAD_FRAMES_MAX {
+        let Ok(Some(_)) = channel::receive(channel, RecvFlags::DONTWAIT) else { return Ok(()) };
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    Err(CallError::new("the session sends without being asked", Errno::PROTO))
 }
 
 #[cfg(test)]

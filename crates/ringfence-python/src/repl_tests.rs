@@ -295,3 +295,21 @@ fn a_session_needs_a_listener() {
     assert_eq!(refused.code, Code::Repl);
     assert!(guest.is_killed());
 }
+
+#[test]
+fn unread_frames_are_dropped_only_until_the_deadline() {
+    let (ours, inside) = channel::pair().unwrap();
+    let fill = || {
+        for _ in 0..8 {
+            channel::send(&inside, b'x', &[b"unread"], &[]).unwrap();
+        }
+    };
+    let later = Instant::now() + FORK_MAX;
+    fill();
+    drain(&ours, later).unwrap();
+    // Nothing is left.
+    assert!(channel::receive(&ours, RecvFlags::DONTWAIT).is_err());
+    drain(&ours, later).unwrap();
+    fill();
+    assert_eq!(drain(&ours, Instant::now()).unwrap_err().errno, Errno::PROTO);
+}

@@ -2,15 +2,15 @@
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use ringfence_spec::Problem;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::path::GuestPath;
 use super::stream::Precondition;
-use super::walk::{ENTRIES_MAX, names_in, walk};
+use super::walk::{Closed, ENTRIES_MAX, names_in, walk};
 use super::write::{fresh_name, is_draft};
 use super::{Workspace, problems};
 
@@ -62,7 +62,8 @@ impl Workspace {
         if depth == Depth::All {
             self.check_holds_nothing_protected(act, &path, None, &found)?;
             let emptied = self
-                .enter(&found.dir, found.name)
+                .root
+                .open_up(&found.dir, found.name)
                 .and_then(|top| self.empty_out(&top, &mut n_gone));
             emptied.map_err(|errno| {
                 let problem = fail(errno);
@@ -81,7 +82,7 @@ impl Workspace {
         let mut n_gone = 0;
         self.root
             .directory(&[])
-            .and_then(|top| super::walk::reading(&self.root, &top))
+            .and_then(|top| self.root.open_up(&top, OsStr::new(".")))
             .and_then(|top| self.empty_out(&top, &mut n_gone))
             .map_err(|errno| problems::refused_by_kernel("clear", ".", errno))?;
         Ok(Deleted { n_entries: n_gone })
@@ -94,7 +95,7 @@ impl Workspace {
         meter.forget();
         let top = self.root.directory(&[]).map_err(fail)?;
         let mut drafts = Vec::new();
-        let walked = walk(&self.root, &top, |names, stat| {
+        let walked = walk(&self.root, &top, Closed::Skip, |names, stat| {
             let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             if is_file && names.last().is_some_and(|name| is_draft(name)) {
                 drafts.push(names.to_vec());
@@ -144,7 +145,7 @@ impl Workspace {
                 round = Round::MovedUp;
                 continue;
             }
-            let below = match self.enter(dir, &name) {
+            let below = match self.root.open_up(dir, &name) {
                 Err(Errno::NOENT) => continue,
                 other => other?,
             };
@@ -158,24 +159,6 @@ impl Workspace {
             }
         }
         Ok(round)
-    }
-
-    /// Opens a directory to delete its contents, even if its owner removed its own access (mode 000).
-    fn enter(&self, dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        match self.root.open_in(dir, name, flags) {
-            Err(Errno::ACCESS) => {
-                let seen = self.root.look(dir, name)?;
-                if seen.file_type() != FileType::Directory {
-                    return Err(Errno::NOTDIR);
-                }
-                // chmod(2) by name would follow a link swapped in meanwhile; this path follows only the descriptor.
-                let path = format!("/proc/self/fd/{}", seen.fd.as_raw_fd());
-                rustix::fs::chmod(path, Mode::RWXU)?;
-                self.root.open_in(dir, name, flags)
-            }
-            other => other,
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! above. The descriptor is the proof; a later change of the name does not matter.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
@@ -59,7 +59,8 @@ impl Root {
     pub(super) fn directory(&self, names: &[OsString]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         if names.is_empty() {
-            return rustix::fs::openat(&self.dir, ".", flags | OFlags::CLOEXEC, Mode::empty());
+            // Not by opening `.`, which a run may have made impossible (mode 400).
+            return rustix::io::fcntl_dupfd_cloexec(&self.dir, 3);
         }
         if self.lookup == Lookup::Kernel {
             match by_kernel(&self.dir, OsStr::from_bytes(&joined(names)), flags) {
@@ -98,6 +99,23 @@ impl Root {
         self.by_hand(dir, name, flags)
     }
 
+    /// Opens a directory to read it, even if its owner took its own access away (mode 000): gives it back first.
+    pub(super) fn open_up(&self, dir: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match self.open_in(&dir, name, flags) {
+            Err(Errno::ACCESS) => {
+                // Nothing can be looked up in a directory that may not be searched, not even `.`.
+                if name == "." {
+                    give_access(dir.as_fd())?;
+                } else {
+                    give_access(self.look(&dir, name)?.fd.as_fd())?;
+                }
+                self.open_in(&dir, name, flags)
+            }
+            other => other,
+        }
+    }
+
     /// Returns an entry's metadata without opening the file.
     pub(super) fn look(&self, dir: impl AsFd, name: &OsStr) -> Result<Seen, Errno> {
         let fd = self.open_in(dir, name, OFlags::PATH)?;
@@ -115,6 +133,17 @@ impl Root {
         let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
         if mount_of(&fd)? == self.mount { Ok(fd) } else { Err(Errno::XDEV) }
     }
+}
+
+/// Adds the owner's access to a directory.
+pub(super) fn give_access(dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(dir)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::NOTDIR);
+    }
+    // chmod(2) by name would follow a link swapped in meanwhile; this path follows only the descriptor.
+    let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    rustix::fs::chmod(path, Mode::from_raw_mode(stat.st_mode & 0o7777) | Mode::RWXU)
 }
 
 fn by_kernel(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -68,6 +68,7 @@ pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use stream::{FileTag, OpenedFile, Precondition, Spool};
 pub use usage::Usage;
+pub(crate) use usage::not_counted;
 pub use write::{Durability, Parents, WriteMode, WriteOptions, WrittenFile};
 
 use handle::{Root, Seen};

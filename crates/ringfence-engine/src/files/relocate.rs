@@ -8,7 +8,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use super::path::GuestPath;
-use super::walk::{ENTRIES_MAX, Walked, walk};
+use super::walk::{Closed, ENTRIES_MAX, Walked, walk};
 use super::write::{Parents, rename_new};
 use super::{ExistingEntry, Workspace, problems};
 
@@ -98,7 +98,7 @@ impl Workspace {
             let read = to.is_some() && read.matches_last(&path);
             (read || write.matches_last(&path)).then(|| path.clone())
         };
-        let walked = walk(&self.root, &top, |below, _| {
+        let walked = walk(&self.root, &top, Closed::Skip, |below, _| {
             let hit =
                 is_protected(from, below).or_else(|| to.and_then(|to| is_protected(to, below)));
             hit.map_or(ControlFlow::Continue(()), ControlFlow::Break)

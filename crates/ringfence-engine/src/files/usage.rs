@@ -1,5 +1,5 @@
 //! Counts the disk use of a workspace by descriptor, and checks whether a write fits the quota. Counts the files of
-//! runs as well as those written here; changes nothing.
+//! runs as well as those written here. Changes nothing but the permissions of a session's own directories.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ringfence_spec::{Code, Problem};
 use rustix::fs::{FileType, Stat};
 
-use super::walk::{ENTRIES_MAX, Walked, walk};
+use super::walk::{Closed, ENTRIES_MAX, Walked, walk};
 use super::{Workspace, problems};
 
 /// Minimum allocation of a file on most file systems; the exact one is unknown before the file is written.
@@ -63,7 +63,13 @@ impl Workspace {
     /// Counts the disk use of the workspace. Call it after a run, which may have written too.
     pub fn usage(&self) -> Result<Usage, Problem> {
         let mut meter = self.changing();
-        self.count(&mut meter)
+        self.count(&mut meter, Closed::Skip)
+    }
+
+    /// Does the same in a session's own directory: directories that a run closed to their owner are opened and counted.
+    pub(crate) fn session_usage(&self) -> Result<Usage, Problem> {
+        let mut meter = self.changing();
+        self.count(&mut meter, Closed::OpenUp)
     }
 
     /// Refuses a write that would exceed the quota. A write that makes a file smaller is allowed even if the quota is
@@ -88,17 +94,13 @@ impl Workspace {
             return Ok(());
         }
         // A refusing count may be out of date: a run may have deleted files since.
-        let usage = self.count(meter)?;
+        let usage = self.count(meter, Closed::Skip)?;
         if fits(usage) {
             return Ok(());
         }
         if !usage.complete {
-            let why = format!(
-                "how much the workspace uses cannot be counted: it has {ENTRIES_MAX} entries or more, or a directory that may not be read"
-            );
-            return Err(
-                Problem::refused(Code::QuotaUnknown, problems::cannot(act, shown)).cause(why)
-            );
+            return Err(Problem::refused(Code::QuotaUnknown, problems::cannot(act, shown))
+                .cause(not_counted()));
         }
         let why = format!(
             "the workspace may use {quota} bytes of disk; it uses {}, and this needs {} more",
@@ -110,13 +112,13 @@ impl Workspace {
             .hint("nothing was changed; delete what is no longer needed"))
     }
 
-    fn count(&self, meter: &mut Meter) -> Result<Usage, Problem> {
+    fn count(&self, meter: &mut Meter, closed: Closed) -> Result<Usage, Problem> {
         let fail = |errno| problems::refused_by_kernel("count", ".", errno);
         let start = Instant::now();
         let top = self.root.directory(&[]).map_err(fail)?;
         let (mut bytes, mut n_entries) = (0u64, 0);
         let mut several_names = HashSet::new();
-        let walked = walk(&self.root, &top, |_, stat| {
+        let walked = walk(&self.root, &top, closed, |_, stat| {
             n_entries += 1;
             let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             // A directory's link count is its subdirectories, not other names.
@@ -131,6 +133,13 @@ impl Workspace {
         meter.counted = Some(Counted { usage, at: Instant::now(), took: start.elapsed() });
         Ok(usage)
     }
+}
+
+/// Reason that [`Usage::complete`] is false.
+pub(crate) fn not_counted() -> String {
+    format!(
+        "how much the workspace uses cannot be counted: it has {ENTRIES_MAX} entries or more, or a directory that may not be read"
+    )
 }
 
 /// Disk use of a file. `st_blocks` counts units of 512 bytes, whatever the file system's block size (stat(2)).

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
-use super::handle::Root;
+use super::handle::{Root, give_access};
 
 /// Maximum entries in one walk. A larger workspace is refused writes: it cannot be counted in reasonable time.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
@@ -34,27 +34,54 @@ pub(super) enum Walked<T> {
     Stopped(T),
 }
 
+/// Treatment of a directory whose owner, the caller, took its own access away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Leave it as it is: the walk is [`Walked::NotAll`].
+    Skip,
+    /// Give the access back. Only in a session's own directory, never in a user's.
+    OpenUp,
+}
+
 /// Visits everything below `top`. The visitor receives the names from `top` to the entry, and its metadata.
 pub(super) fn walk<T>(
     root: &Root,
     top: &OwnedFd,
+    closed: Closed,
     mut visit: impl FnMut(&[OsString], &Stat) -> ControlFlow<T>,
 ) -> Result<Walked<T>, Errno> {
     let mut names: Vec<OsString> = Vec::new();
     let mut levels: Vec<Level> = Vec::new();
     let (mut n_entries, mut n_opens, mut all) = (0, 0, true);
-    let mut next = Some(reading(root, top)?);
+    let open = |dir: &OwnedFd, name: &OsStr| match closed {
+        Closed::Skip => root.open_in(dir, name, OFlags::RDONLY | OFlags::DIRECTORY),
+        Closed::OpenUp => root.open_up(dir, name),
+    };
+    let mut next = Some(open(top, OsStr::new("."))?);
     loop {
         if let Some(dir) = next.take() {
-            let Some(entries) = names_in(&dir, ENTRIES_MAX - n_entries)? else {
+            let mut entries = names_in(&dir, ENTRIES_MAX - n_entries);
+            if entries == Err(Errno::ACCESS) && closed == Closed::OpenUp {
+                // It may be read but not searched (mode 400).
+                give_access(dir.as_fd())?;
+                entries = names_in(&dir, ENTRIES_MAX - n_entries);
+            }
+            let Some(entries) = entries? else {
                 return Ok(Walked::NotAll);
             };
             n_entries += entries.len();
             let mut pending = Vec::new();
             for name in entries {
                 let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-                // Removed since the directory was read.
-                let Ok(stat) = rustix::fs::statat(&dir, &name, flags) else { continue };
+                let stat = match rustix::fs::statat(&dir, &name, flags) {
+                    Ok(stat) => stat,
+                    // Removed since the directory was read.
+                    Err(Errno::NOENT) => continue,
+                    Err(_) => {
+                        all = false;
+                        continue;
+                    }
+                };
                 let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
                 names.push(name);
                 let flow = visit(&names, &stat);
@@ -92,7 +119,7 @@ pub(super) fn walk<T>(
             all = false;
             continue;
         };
-        match root.open_in(dir, &name, OFlags::RDONLY | OFlags::DIRECTORY) {
+        match open(dir, &name) {
             Ok(dir) => {
                 names.push(name);
                 next = Some(dir);

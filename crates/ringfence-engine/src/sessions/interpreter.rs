@@ -13,7 +13,7 @@ use ringfence_spec::{ByteSize, Code, Outcome, Problem, Status};
 
 use crate::cancel;
 use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext, add_artifacts};
-use crate::files::Workspace;
+use crate::files::{Usage, Workspace, not_counted};
 use crate::host_context::HostContext;
 
 /// Poll interval for the size of a session's files while a cell runs.
@@ -126,7 +126,7 @@ impl<'a> Quota<'a> {
 
     /// Counts the current usage and adds a run's limit. Refuses if the session is over its quota.
     pub(crate) fn for_the_next_run(&self, disk: Option<ByteSize>) -> Result<Self, Problem> {
-        let usage = self.files.usage()?;
+        let usage = counted(self.files)?;
         if usage.bytes > self.bytes_max {
             return Err(Problem::refused(Code::QuotaExceeded, "the session is full")
                 .hint("delete what is not needed"));
@@ -144,7 +144,7 @@ impl<'a> Quota<'a> {
     fn is_passed(&self) -> bool {
         // Files that cannot be counted are treated as over the quota.
         let bytes_max = self.run_max.map_or(self.bytes_max, |(sum, _)| sum);
-        self.files.usage().map_or(true, |usage| usage.bytes > bytes_max)
+        counted(self.files).map_or(true, |usage| usage.bytes > bytes_max)
     }
 
     /// Runs `work` with a descriptor that becomes readable when the session is closed or when the quota is exceeded, and
@@ -194,6 +194,10 @@ impl<'a> Quota<'a> {
     /// Marks an outcome as ended by the quota.
     pub(crate) fn tell(&self, outcome: &mut Outcome) {
         outcome.status = Status::Killed;
+        if let Err(problem) = counted(self.files) {
+            outcome.error = Some(crate::text::info(problem.code, problem.message, problem.hint));
+            return;
+        }
         let (code, message, hint) = match self.run_max {
             Some((_, disk)) => (
                 Code::DiskLimit,
@@ -207,5 +211,91 @@ impl<'a> Quota<'a> {
             ),
         };
         outcome.error = Some(crate::text::info(code, message, Some(hint)));
+    }
+}
+
+/// Counts a session's files. Refuses if some cannot be counted: they could be of any size.
+pub(super) fn counted(files: &Workspace) -> Result<Usage, Problem> {
+    let usage = files.session_usage()?;
+    if usage.complete {
+        return Ok(usage);
+    }
+    let message = "the size of the session's files is unknown, which counts as over their quota";
+    Err(Problem::refused(Code::QuotaUnknown, message)
+        .cause(not_counted())
+        .hint("delete what is not needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use ringfence_testing::needs_root;
+    use rustix::process::{Gid, Uid};
+
+    use super::*;
+    use crate::files::FileRules;
+
+    const ORDINARY_ID: u32 = 61_234;
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    /// Runs `work` on a thread of an ordinary user, whom permissions keep out.
+    fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                rustix::thread::set_thread_gid(Gid::from_raw(ORDINARY_ID)).unwrap();
+                rustix::thread::set_thread_uid(Uid::from_raw(ORDINARY_ID)).unwrap();
+                work()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    /// Bytes counted, or the problem's code; and whether a quota of 2 MiB is passed.
+    fn count(dir: &Path) -> (Result<u64, String>, bool) {
+        as_ordinary_user(|| {
+            let files = Workspace::open(dir, FileRules::default()).unwrap();
+            let passed = Quota::new(&files, 2 << 20).is_passed();
+            let counted = counted(&files).map(|usage| usage.bytes);
+            (counted.map_err(|problem| problem.code.as_str().to_owned()), passed)
+        })
+    }
+
+    #[test]
+    fn a_closed_directory_hides_nothing_from_the_quota() {
+        if !needs_root("only root can be another user") {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let (top, closed) = (place.path(), place.path().join("closed"));
+        let file = closed.join("file");
+        std::fs::create_dir(&closed).unwrap();
+        std::fs::write(&file, vec![1; 4 << 20]).unwrap();
+        for path in [top, &closed, &file] {
+            std::os::unix::fs::chown(path, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
+        }
+        for (path, mode) in [
+            (closed.as_path(), 0o300),
+            (&closed, 0o000),
+            // Its names can be listed, and not looked up.
+            (&closed, 0o400),
+            (top, 0o300),
+            (top, 0o400),
+        ] {
+            set_mode(path, mode);
+            let (counted, passed) = count(top);
+            assert!(counted.as_ref().is_ok_and(|bytes| *bytes >= 4 << 20), "{mode:o} {counted:?}");
+            assert!(passed, "{mode:o}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(!count(top).1);
+        // Another user's, which cannot be opened up: it could hold any number of bytes.
+        std::os::unix::fs::chown(&closed, Some(0), Some(0)).unwrap();
+        set_mode(&closed, 0o700);
+        assert_eq!(count(top), (Err("quota_unknown".to_owned()), true));
     }
 }

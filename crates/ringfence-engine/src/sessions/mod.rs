@@ -461,10 +461,10 @@ impl Session {
         &self.changes
     }
 
-    /// Returns the remaining quota. Refuses if the session is full.
+    /// Returns the remaining quota. Refuses if the session is full, or if its files cannot be counted.
     pub(crate) fn bytes_left(&self) -> Result<ByteSize, Problem> {
         let bytes_max = self.state().quota_bytes;
-        let used = self.files()?.usage()?.bytes;
+        let used = interpreter::counted(self.files()?)?.bytes;
         ByteSize::new(bytes_max.saturating_sub(used)).ok_or_else(|| {
             Problem::refused(
                 Code::QuotaExceeded,

@@ -19,8 +19,9 @@ use ringfence_sys::untrusted;
 use super::gitconfig::{self, Role, Variable};
 use super::paths::{follow_links, protect};
 use super::tree::{Content, Tree};
+use crate::file_time::{file_clock, has_local_clock, is_old};
 use crate::gitindex::{self, HashBytes};
-use crate::gitwatch::{file_clock, is_old, names_of, stamp_of};
+use crate::gitwatch::{names_of, stamp_of};
 use crate::registry::Registry;
 
 mod config;
@@ -509,7 +510,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                 }
                 Err(why) => {
                     // Record the failure, so that the next run does not spend the same time again.
-                    if is_old(&stamp, file_clock()) {
+                    if has_local_clock(git_dir, id.dev) && is_old(&stamp, file_clock()) {
                         let (links, unjudged) = (Vec::new(), Some(why.clone()));
                         let known = KnownLinks { stamp, links, unjudged };
                         self.around.registry.remember_links(id, &known);

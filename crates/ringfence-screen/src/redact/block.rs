@@ -21,38 +21,50 @@ pub(crate) struct Blocks<'t> {
     next_end: usize,
     /// Set if more text could change the last answer.
     pub(crate) open: bool,
+    /// Set if the last answer is about a key, and not about a marker that may become one of a key.
+    pub(crate) in_key: bool,
 }
 
 impl<'t> Blocks<'t> {
     pub(crate) fn new(text: &'t [u8]) -> Self {
-        Self { text, next_begin: 0, next_end: 0, open: false }
+        Self { text, next_begin: 0, next_end: 0, open: false, in_key: false }
     }
 
     /// The key whose marker's label begins at `label`.
     pub(crate) fn block(&mut self, start: usize, label: usize) -> Option<(usize, usize)> {
-        let body = self.after_label(label)?;
+        let Some(body) = self.after_label(label) else {
+            // The label may go on, also behind a line end.
+            let rest = &self.text[label..];
+            self.open = rest.len() < LABEL_BYTES_MAX && {
+                let n = rest.iter().take_while(|b| **b != b'-').count();
+                b"-----".starts_with(&rest[n..])
+            };
+            self.in_key = false;
+            return None;
+        };
+        self.in_key = true;
         self.next_begin = next(self.text, BEGIN, self.next_begin, body);
         self.next_end = next(self.text, END, self.next_end, body);
         if self.next_end < self.next_begin && self.next_end - body <= BLOCK_BYTES_MAX {
             let inside = &self.text[body..self.next_end];
             return has_line(inside).then(|| (start, self.after_end()));
         }
-        // The end may follow.
-        self.open = self.next_end.min(self.next_begin) == self.text.len()
-            && self.text.len() - body <= BLOCK_BYTES_MAX;
         // Truncated: take the lines that look like a key.
-        let stop = lines_end(self.text, body)?;
-        Some((start, stop))
+        let lines = key_lines(self.text, body);
+        let end_may_follow = self.next_end.min(self.next_begin) == self.text.len()
+            && self.text.len() - body <= BLOCK_BYTES_MAX;
+        self.open = end_may_follow || lines.open;
+        Some((start, lines.end?))
     }
 
     /// A `PuTTY` key's private lines: their number, then that many.
     pub(crate) fn lines(&mut self, at: usize) -> Option<(usize, usize)> {
         let digits = self.text[at..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
         let start = at + digits;
-        let rest = &self.text[start..self.text.len().min(start + BLOCK_BYTES_MAX)];
-        self.open = start + rest.len() == self.text.len()
-            && rest.iter().all(|b| is_base64(*b) || b.is_ascii_whitespace());
-        let stop = lines_end(self.text, start)?;
+        let lines = key_lines(self.text, start);
+        self.open = lines.open;
+        self.in_key = true;
+        let stop = lines.end?;
         let skip = self.text[start..stop].iter().take_while(|b| b.is_ascii_whitespace()).count();
         Some((start + skip, stop))
     }
@@ -101,11 +113,21 @@ fn has_line(inside: &[u8]) -> bool {
     false
 }
 
-/// The end of a key's lines that begin at `from`: headers, lines of one length, and a last shorter one.
-fn lines_end(text: &[u8], from: usize) -> Option<usize> {
+/// Lines of a key that begin at a given place.
+struct KeyLines {
+    /// Their end, if there are any.
+    end: Option<usize>,
+    /// Set if more text could change that.
+    open: bool,
+}
+
+/// Finds the lines of a key that begin at `from`: headers, lines of one length, and a last shorter one.
+fn key_lines(text: &[u8], from: usize) -> KeyLines {
+    // More text cannot change the lines of a text that was cut to the longest key.
+    let is_whole = text.len() - from < BLOCK_BYTES_MAX;
     let text = &text[..text.len().min(from + BLOCK_BYTES_MAX)];
     let mut at = from;
-    let mut stop = None;
+    let mut end = None;
     let mut width = 0;
     loop {
         at += gap(&text[at..]);
@@ -117,14 +139,16 @@ fn lines_end(text: &[u8], from: usize) -> Option<usize> {
             continue;
         }
         let n = line.iter().take_while(|b| is_base64(**b)).count();
+        let reaches_end = n == line.len() || line == b"\\" || (width == 0 && may_be_header(line));
+        let open = is_whole && reaches_end;
         if n == 0 || (width == 0 && n < LINE_BYTES_MIN) || (width > 0 && n > width) {
-            return stop;
+            return KeyLines { end, open };
         }
         at += n;
-        stop = Some(at);
+        end = Some(at);
         // Shorter than the others: the last, but for a PGP checksum (`=aB3d`).
         if width > 0 && n < width && n != 5 {
-            return stop;
+            return KeyLines { end, open };
         }
         width = width.max(n);
     }
@@ -142,12 +166,19 @@ fn gap(text: &[u8]) -> usize {
     }
 }
 
+/// Names of the headers of armour.
+const HEADERS: &[&[u8]] =
+    &[b"Proc-Type:", b"DEK-Info:", b"Version:", b"Comment:", b"Hash:", b"Charset:"];
+
 /// The length of a header line such as `DEK-Info: AES-128-CBC,5B01…`.
 fn header(line: &[u8]) -> Option<usize> {
-    const NAMES: &[&[u8]] =
-        &[b"Proc-Type:", b"DEK-Info:", b"Version:", b"Comment:", b"Hash:", b"Charset:"];
-    NAMES.iter().any(|name| line.starts_with(name)).then(|| {
+    HEADERS.iter().any(|name| line.starts_with(name)).then(|| {
         let end = line.iter().take(200).position(|b| *b == b'\n' || *b == b'\\');
         end.unwrap_or(line.len().min(200))
     })
+}
+
+/// Returns true if more text could make this the name of a header.
+fn may_be_header(line: &[u8]) -> bool {
+    HEADERS.iter().any(|name| name.starts_with(line))
 }

@@ -192,7 +192,7 @@ fn scan(text: &[u8]) -> ScanResult {
         }
         if pass.open {
             open_from = open_from.min(at);
-            if matches!(rule.tail, Tail::Block | Tail::Lines) {
+            if matches!(rule.tail, Tail::Block | Tail::Lines) && pass.blocks.in_key {
                 key_from = key_from.min(at);
             }
         }

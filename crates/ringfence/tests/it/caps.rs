@@ -294,6 +294,24 @@ fn many_files_stop_at_the_disk_limit() {
     assert_eq!(outcome["status"], "killed");
 }
 
+/// A run may write in a directory of an earlier one that its owner cannot list.
+#[test]
+fn a_directory_that_cannot_be_listed_hides_nothing_from_the_disk_limit() {
+    let world = World::new();
+    let (code, outcome) = world.sh_json(
+        &[],
+        "mkdir d; i=0; while [ $i -lt 60 ]; do : > d/$i; i=$((i+1)); done; chmod 300 d",
+    );
+    assert_eq!(code, 0, "{outcome}");
+    // Files have stamps of whole seconds on some file systems.
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let script = "i=0; while [ $i -lt 60 ]; do dd if=/dev/zero of=d/$i bs=1M count=1 conv=fsync,notrunc 2>/dev/null; sleep 0.05; i=$((i+1)); done; echo all";
+    let (_, outcome) = world.sh_json(&["--disk", "2M", "--timeout", "60s"], script);
+    assert_eq!(outcome["error"]["code"], "disk_limit", "{outcome}");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(world.work().join("d"), open).unwrap();
+}
+
 #[test]
 fn a_flood_of_output_is_cut_in_the_middle_and_counted() {
     let (code, outcome) =

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, needs_root};
 
-use crate::support::World;
+use crate::support::{Ran, World, binary, have};
 
 /// Runs git on the host, in the workspace.
 fn host_git(world: &World, args: &[&str]) -> String {
@@ -245,6 +245,37 @@ fn a_nested_repository_that_git_would_obey_is_reported() {
     assert!(created.contains("work/sub/.git"), "{created}");
     let (_, outcome) = repository().sh_json(&[], "echo b > b; git add b");
     assert_eq!(outcome["workspace"]["protected_created"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+/// Inodes of 128 bytes have time stamps of whole seconds: those of a short run are from before its start by the clock.
+#[test]
+fn changes_are_noticed_on_a_filesystem_with_stamps_of_whole_seconds() {
+    if !needs_root("only root mounts a filesystem here") || !have("ext4") {
+        return;
+    }
+    let world = World::new();
+    world.write("home/.gitconfig", "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n");
+    let image = world.root().join("disk");
+    std::fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    // In a mount namespace of its own, so that nothing is left mounted whatever happens.
+    let script = "
+mkfs.ext4 -q -F -I 128 \"$1\" >&2 && mkdir disk && mount -o loop \"$1\" disk && cd disk || exit 1
+rmdir lost+found
+git init -q . && git commit -q --allow-empty -m one || exit 1
+ln -s /nowhere .git/old
+chown -Rh 1000:1000 .
+sleep 2.1
+until [ \"$(date +%N | cut -c 1)\" = 3 ]; do sleep 0.02; done
+\"$2\" run --json -- sh -c 'ln -sf /precious .git/COMMIT_EDITMSG; git init -q sub; git -C sub config core.fsmonitor x'";
+    let mut command = world.here(Command::new("unshare"));
+    command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh"]);
+    command.arg(&image).arg(binary());
+    let outcome = Ran::from(&command.bounded_output().unwrap()).json();
+    let set_aside = outcome["workspace"]["set_aside"].as_array().unwrap().iter();
+    let paths: Vec<_> = set_aside.map(|aside| aside["path"].as_str().unwrap()).collect();
+    let disk = world.work().join("disk");
+    let expected = [".git/COMMIT_EDITMSG", "sub/.git"].map(|name| disk.join(name));
+    assert_eq!(paths, expected.map(|path| path.display().to_string()), "{outcome}");
 }
 
 #[test]

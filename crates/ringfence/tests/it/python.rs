@@ -878,6 +878,20 @@ fn a_cell_may_add_no_more_than_its_limit() {
     assert_eq!(outcomes[1]["value"], "42", "{}", outcomes[1]);
 }
 
+/// Its owner may write in a directory without being able to list it.
+#[test]
+fn a_directory_that_cannot_be_listed_hides_nothing_from_a_cells_limit() {
+    let world = World::new();
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    let cell = "import os, time\nos.mkdir('d', 0o300)\nfor i in range(30):\n    open('d/%d' % i, 'wb').write(b'x' * (1 << 20))\n    time.sleep(0.05)";
+    let args = ["repl", "--json", "--preset", "open", "--session", &id, "--disk", "2M"];
+    let input = format!("{}\n{}\n", json!(cell), json!("6 * 7"));
+    let ran = fed(&world, &args, &input);
+    let outcomes = Json::lines(&ran.stdout);
+    assert_eq!(outcomes[0]["error"]["code"], "disk_limit", "{}", outcomes[0]);
+    assert_eq!(outcomes[1]["value"], "42", "{}", outcomes[1]);
+}
+
 #[test]
 fn output_that_nobody_takes_holds_no_exec_up() {
     let world = World::new();

@@ -357,10 +357,10 @@ pub(crate) fn have(feature: &str) -> bool {
             found.is_ok_and(|found| found.stdout.starts_with(b"/"))
         }
         // The kernel's part, and the program that makes one.
-        "btrfs" => {
+        "btrfs" | "ext4" => {
             let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-            known.contains("\tbtrfs\n")
-                && Command::new("mkfs.btrfs").arg("--version").bounded_output().is_ok()
+            known.contains(&format!("\t{feature}\n"))
+                && Command::new(format!("mkfs.{feature}")).arg("-V").bounded_output().is_ok()
         }
         other => panic!("unknown feature {other}"),
     };
