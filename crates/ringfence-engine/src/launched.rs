@@ -19,8 +19,8 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct CommandInput<'a> {
     pub(crate) stdin: &'a [u8],
     pub(crate) output_bytes_max: u64,
-    /// Readable once the run is cancelled.
-    pub(crate) cancel: BorrowedFd<'a>,
+    /// Descriptors that cancel the run once one of them is readable.
+    pub(crate) cancel: &'a [BorrowedFd<'a>],
     /// Buffer for callers that read the output before the run ends.
     pub(crate) partial_output: Option<&'a OutputBuffer>,
 }
@@ -103,16 +103,28 @@ fn run_once(
         ],
     };
     streams.feed();
-    let mut cancel = Some(given.cancel);
-    while !streams.step(launched.line(), &mut cancel)? {
-        if cancel.is_none() {
-            launched.cancel();
+    let mut cancel = given.cancel;
+    loop {
+        match streams.step(launched.line(), cancel)? {
+            Step::Going => {}
+            Step::Cancelled => {
+                launched.cancel();
+                cancel = &[];
+            }
+            Step::Over => break,
         }
     }
     let mut finished = launched.wait()?;
     let [out, err] = streams.out.map(Stream::finish);
     finished.output = Some((out, err));
     Ok(finished)
+}
+
+/// State of a run after some events.
+enum Step {
+    Going,
+    Cancelled,
+    Over,
 }
 
 struct Streams<'a> {
@@ -162,16 +174,11 @@ impl<'a> Stream<'a> {
 }
 
 impl Streams<'_> {
-    /// Waits for the next events and handles them. Returns true once the run is over.
-    fn step(
-        &mut self,
-        line: BorrowedFd<'_>,
-        cancel: &mut Option<BorrowedFd<'_>>,
-    ) -> Result<bool, Problem> {
+    /// Waits for the next events and handles them.
+    fn step(&mut self, line: BorrowedFd<'_>, cancel: &[BorrowedFd<'_>]) -> Result<Step, Problem> {
         let [out, err] = &self.out;
         let sources = [
             (Some(line), PollFlags::IN),
-            (*cancel, PollFlags::IN),
             (self.stdin.as_ref().map(AsFd::as_fd), PollFlags::OUT),
             (out.fd.as_ref().map(AsFd::as_fd), PollFlags::IN),
             (err.fd.as_ref().map(AsFd::as_fd), PollFlags::IN),
@@ -179,6 +186,7 @@ impl Streams<'_> {
         let mut fds: Vec<PollFd<'_>> = sources
             .iter()
             .filter_map(|(fd, flags)| fd.map(|fd| PollFd::from_borrowed_fd(fd, *flags)))
+            .chain(cancel.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)))
             .collect();
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
             .map_err(|e| Problem::internal(Code::Poll, "cannot watch the run").cause(e))?;
@@ -186,10 +194,8 @@ impl Streams<'_> {
         let ready = sources.each_ref().map(|source| {
             source.0.is_some() && revents.next().is_some_and(|flags| !flags.is_empty())
         });
-        let [over, cancelled, wants_more, out, err] = ready;
-        if cancelled {
-            *cancel = None;
-        }
+        let cancelled = revents.any(|flags| !flags.is_empty());
+        let [over, wants_more, out, err] = ready;
         if wants_more {
             self.feed();
         }
@@ -198,7 +204,11 @@ impl Streams<'_> {
                 stream.read();
             }
         }
-        Ok(over)
+        Ok(match (over, cancelled) {
+            (true, _) => Step::Over,
+            (false, true) => Step::Cancelled,
+            (false, false) => Step::Going,
+        })
     }
 
     fn feed(&mut self) {

@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ringfence_sys::{CallError, Forked, Named};
+use ringfence_sys::{Budget, CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
 
@@ -14,6 +15,9 @@ use crate::registry::Hold;
 
 /// Time the janitor waits for the kernel to end a run whose supervisor died.
 const RUN_DEATH_SECS_MAX: i64 = 30;
+
+/// Time to remove a private directory. The next run's sweep goes on with the rest.
+const REMOVE_MAX: Duration = Duration::from_secs(30);
 
 /// Resources to release after the run, also if the supervisor dies. Dropping it releases them.
 pub(crate) struct Cleanup {
@@ -106,7 +110,7 @@ fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
         crate::cgroup::remove(dir);
     }
     if let Some(scratch) = &cleanup.scratch {
-        let _ = crate::registry::remove_tree(&scratch.dir);
+        remove(&scratch.dir);
     }
 }
 
@@ -147,13 +151,17 @@ fn sweep(parent: &Path, uid: u32) {
             continue;
         }
         if let Some(_lock) = locked_dir::lock_abandoned(&entry.path(), ABANDONED_AFTER) {
-            let _ = crate::registry::remove_tree(&entry.path());
+            remove(&entry.path());
         }
     }
 }
 
+fn remove(dir: &Path) {
+    let _ = ringfence_sys::remove_tree(dir, &Budget::time(REMOVE_MAX));
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = crate::registry::remove_tree(&self.dir);
+        remove(&self.dir);
     }
 }

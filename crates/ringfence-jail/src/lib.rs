@@ -77,9 +77,11 @@ pub use network::allow_network_helper;
 pub use output_buffer::{
     MakeFilter, OutputBuffer, OutputFilter, OutputSnapshot, OutputStream, Piece, Tail,
 };
-pub use registry::{Registry, remove_tree};
+pub use registry::Registry;
 pub use ringfence_sys::untrusted::make_directory;
-pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, is_ready, time_until};
+pub use ringfence_sys::{
+    Budget, CallError, SignalFd, Signals, is_ready, remove_at, remove_tree, time_until,
+};
 pub use secret_source::read_secret;
 pub use ssh_agent::start_ssh_agent;
 pub use stdio::{Output, StdioMode};

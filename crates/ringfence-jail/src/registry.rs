@@ -772,29 +772,6 @@ pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
-/// Removes a directory tree of a run's, also where it took away its own permissions. Never follows a link.
-pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    match fs::remove_dir_all(dir) {
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
-        other => return other,
-    }
-    let mut pending = vec![dir.to_owned()];
-    while let Some(path) = pending.pop() {
-        // Only directories are made writable, by the entry's own type: a link is not one.
-        let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the run is dead, and an entry's own type is looked at"
-        )]
-        let Ok(entries) = fs::read_dir(&path) else { continue };
-        let directories = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        pending.extend(directories.map(|e| e.path()));
-    }
-    // Entries that still cannot be removed belong to another user.
-    fs::remove_dir_all(dir)
-}
-
 #[cfg(test)]
 #[path = "registry_tests.rs"]
 mod tests;

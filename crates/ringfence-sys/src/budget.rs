@@ -31,6 +31,11 @@ impl Budget {
         Self { entries: Cell::new(entries), bytes: Cell::new(u64::MAX), deadline: None }
     }
 
+    /// So much time, without bound on entries and bytes.
+    pub fn time(time: Duration) -> Self {
+        Self::new(u32::MAX, u64::MAX, time)
+    }
+
     /// Without bound: for directories that no run can write.
     pub fn unlimited() -> Self {
         Self::entries(u32::MAX)

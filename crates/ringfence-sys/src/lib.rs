@@ -19,6 +19,7 @@
 //! | `net` | interface flags, raw addresses, packets with descriptors |
 //! | `pack` | machine code for another process: moves its memory onto huge pages |
 //! | `poll` | waiting for one descriptor, with a bound |
+//! | `remove` | removing trees that a run may have written |
 //! | `seccomp` | installing a filter and answering its notifications |
 //! | `signal` | signal sets and signal descriptors |
 //! | `untrusted` | files that a run may have written, moved or replaced |
@@ -43,6 +44,7 @@ mod mount;
 mod net;
 mod pack;
 mod poll;
+mod remove;
 pub mod seccomp;
 mod signal;
 pub mod untrusted;
@@ -69,6 +71,7 @@ pub use net::{
 };
 pub use pack::pack_code;
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
+pub use remove::{remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
     Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, thread_cpu_time,

@@ -1,7 +1,6 @@
 //! Launches the run of a call: a program in a worker, in an interpreter of its own or as a cell of a session, or a command.
 
 use std::os::fd::AsFd as _;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::intercept::Subject;
 use crate::launched::CommandInput;
 use crate::partial_output::PartialOutput;
 use crate::services::Services;
-use crate::sessions::{Quota, Session, SessionId, SessionInterpreter, unknown};
+use crate::sessions::{Quota, Session, SessionId, SessionInterpreter, SessionRun};
 use crate::text::info;
 use crate::verdict::Kind;
 
@@ -81,6 +80,9 @@ impl EngineState {
                 if session.is_some() && !job.files.is_empty() {
                     return Err(files_with_session());
                 }
+                let run =
+                    session.as_ref().map(|session| self.sessions_unswept()?.begin_run(session));
+                let _run = run.transpose()?;
                 let mut policy = policy.clone();
                 if let Some(session) = &session {
                     let left = session.bytes_left()?;
@@ -95,18 +97,21 @@ impl EngineState {
                 }
                 let permit = Permit(&|| record.begin());
                 let (mut outcome, files) = runner.run(run_id, &job, prefork, permit)?;
-                outcome.session_id = session.map(|session| session.id.to_string());
+                outcome.session_id = session.as_ref().map(|session| session.id.to_string());
                 Ok(RunResult { files, ..RunResult::of(outcome) })
             }
             Launch::Repl(ReplLaunch { live, quota, cancel }) => {
                 if !verdict.safe {
                     return Ok(blocked(live.runner().blocked(run_id, verdict)));
                 }
-                let quota = quota.map(|quota| quota.for_the_next_run(policy.limits.disk));
-                let quota = quota.transpose()?;
                 let session = call.session.as_ref().map(|id| self.sessions()?.find(client, id));
                 let session = session.transpose()?;
+                let run = session.as_ref().map(|session| self.sessions()?.begin_run(session));
+                let _run = run.transpose()?;
+                let quota = quota.map(|quota| quota.for_the_next_run(policy.limits.disk));
+                let mut quota = quota.transpose()?;
                 if let Some(session) = &session {
+                    quota = quota.map(|quota| quota.while_open(session.is_closed()));
                     let services = Services::new(self.own.clone(), Arc::clone(session), client);
                     job.broker = Some(Arc::new(services));
                 }
@@ -193,7 +198,7 @@ impl EngineState {
         let given = CommandInput {
             stdin: &job.stdin,
             output_bytes_max: job.output_bytes_max,
-            cancel: cancel.as_fd(),
+            cancel: &[cancel.as_fd()],
             partial_output: partial_output.as_ref(),
         };
         let (outcome, files) = runner.run_launched(run_id, job, self.launcher()?, given)?;
@@ -236,10 +241,8 @@ impl EngineState {
             .for_a_run(bytes_max - left.bytes(), self.code.limits.disk)
             .while_open(session.is_closed());
         let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.is_closed().load(Ordering::SeqCst) {
-            // While this cell waited for its turn.
-            return Err(unknown());
-        }
+        // Fails if the session was closed while this cell waited for its turn.
+        let _run = self.sessions()?.begin_run(session)?;
         let woke = live.is_none() && n_cells > 0;
         // Taken out: what cannot be talked to any more, or panics meanwhile, is given up, and the next cell starts anew.
         let mut repl = if let Some(repl) = live.take() {
@@ -284,6 +287,8 @@ impl EngineState {
         };
         let session = call.session.as_ref().map(|id| sessions()?.find(client, id));
         let session = session.transpose()?;
+        let run = session.as_ref().map(|session| sessions()?.begin_run(session));
+        let run = run.transpose()?;
         if let Some(session) = &session {
             work_in(&mut policy, session)?;
         }
@@ -308,10 +313,12 @@ impl EngineState {
                 let partial_output = call.partial_output.as_ref();
                 let partial_output = partial_output
                     .map(|partial_output| partial_output.begin(Scrub::default(), self.redaction));
+                let mut cancels = vec![cancel.as_fd()];
+                cancels.extend(run.as_ref().map(SessionRun::closed));
                 let given = CommandInput {
                     stdin: &call.stdin,
                     output_bytes_max: policy.limits.output.bytes(),
-                    cancel: cancel.as_fd(),
+                    cancel: &cancels,
                     partial_output: partial_output.as_ref(),
                 };
                 runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })

@@ -2,20 +2,21 @@
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use ringfence_jail::{Budget, CallError, remove_at};
 use ringfence_spec::Problem;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::path::GuestPath;
 use super::stream::Precondition;
-use super::walk::{Closed, ENTRIES_MAX, names_in, walk};
-use super::write::{fresh_name, is_draft};
+use super::walk::{Closed, walk};
+use super::write::is_draft;
 use super::{Workspace, problems};
 
-/// Maximum nesting of directories held open. Deeper directories are first moved up into the directory being deleted.
-const HELD_MAX: usize = 64;
+/// Maximum time of one delete.
+const DELETE_MAX: Duration = Duration::from_secs(30);
 
 /// Recursion of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,34 +59,24 @@ impl Workspace {
             rustix::fs::unlinkat(&found.dir, found.name, AtFlags::empty()).map_err(fail)?;
             return Ok(Deleted { n_entries: 1 });
         }
-        let mut n_gone = 0;
-        if depth == Depth::All {
-            self.check_holds_nothing_protected(act, &path, None, &found)?;
-            let emptied = self
-                .root
-                .open_up(&found.dir, found.name)
-                .and_then(|top| self.empty_out(&top, &mut n_gone));
-            emptied.map_err(|errno| {
-                let problem = fail(errno);
-                let state = format!("{n_gone} of its entries are deleted, the rest is there");
-                if n_gone == 0 { problem } else { problem.hint(state) }
-            })?;
+        if depth == Depth::One {
+            rustix::fs::unlinkat(&found.dir, found.name, AtFlags::REMOVEDIR).map_err(fail)?;
+            return Ok(Deleted { n_entries: 1 });
         }
-        rustix::fs::unlinkat(&found.dir, found.name, AtFlags::REMOVEDIR).map_err(fail)?;
-        Ok(Deleted { n_entries: n_gone + 1 })
-    }
-
-    /// Deletes everything in the workspace, ignoring its rules, to end a session. Keeps the directory itself.
-    pub fn clear(&self) -> Result<Deleted, Problem> {
-        let mut meter = self.changing();
-        meter.forget();
-        let mut n_gone = 0;
-        self.root
-            .directory(&[])
-            .and_then(|top| self.root.open_up(&top, OsStr::new(".")))
-            .and_then(|top| self.empty_out(&top, &mut n_gone))
-            .map_err(|errno| problems::refused_by_kernel("clear", ".", errno))?;
-        Ok(Deleted { n_entries: n_gone })
+        self.check_holds_nothing_protected(act, &path, None, &found)?;
+        let (budget, mut n_entries) = (Budget::time(DELETE_MAX), 0);
+        let removed = remove_at(&found.dir, found.name, &budget, &mut n_entries);
+        let problem = |error: CallError| match budget.check_time() {
+            Ok(()) => fail(error.errno),
+            Err(_) => problems::refused_by_kernel(act, &path.to_string(), Errno::BUSY)
+                .cause(format!("it takes longer than {} s", DELETE_MAX.as_secs())),
+        };
+        match removed {
+            Ok(()) => Ok(Deleted { n_entries }),
+            Err(error) if n_entries == 0 => Err(problem(error)),
+            Err(error) => Err(problem(error)
+                .hint(format!("{n_entries} of its entries are deleted, the rest is there"))),
+        }
     }
 
     /// Deletes the drafts of interrupted writes. Not safe while another process may write here.
@@ -113,57 +104,4 @@ impl Workspace {
         }
         Ok(Deleted { n_entries })
     }
-
-    fn empty_out(&self, top: &OwnedFd, n_gone: &mut u64) -> Result<(), Errno> {
-        // Each round deletes the upper levels of the directories that the previous round moved up.
-        while self.empty_levels(top, top, 0, n_gone)? == Round::MovedUp {}
-        Ok(())
-    }
-
-    fn empty_levels(
-        &self,
-        top: &OwnedFd,
-        dir: &OwnedFd,
-        level: usize,
-        n_gone: &mut u64,
-    ) -> Result<Round, Errno> {
-        let mut round = Round::Done;
-        let names = names_in(dir, ENTRIES_MAX)?.ok_or(Errno::OVERFLOW)?;
-        for name in names {
-            match rustix::fs::unlinkat(dir, &name, AtFlags::empty()) {
-                Ok(()) => {
-                    *n_gone += 1;
-                    continue;
-                }
-                Err(Errno::NOENT) => continue,
-                // A directory: EISDIR on Linux, EPERM by POSIX.
-                Err(Errno::ISDIR | Errno::PERM) => {}
-                Err(errno) => return Err(errno),
-            }
-            if level == HELD_MAX {
-                rustix::fs::renameat(dir, &name, top, fresh_name()?)?;
-                round = Round::MovedUp;
-                continue;
-            }
-            let below = match self.root.open_up(dir, &name) {
-                Err(Errno::NOENT) => continue,
-                other => other?,
-            };
-            if self.empty_levels(top, &below, level + 1, n_gone)? == Round::MovedUp {
-                round = Round::MovedUp;
-            }
-            match rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR) {
-                Ok(()) => *n_gone += 1,
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(round)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Round {
-    Done,
-    MovedUp,
 }

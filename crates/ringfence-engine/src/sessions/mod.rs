@@ -7,6 +7,7 @@ mod state;
 mod store;
 
 use std::collections::HashMap;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,6 +22,7 @@ pub use interpreter::Quota;
 pub(crate) use interpreter::SessionInterpreter;
 pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState, Today};
 
+use crate::cancel::{self, Cancel, CancelOnDrop};
 use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
 use crate::search::{Changes, SessionIndex};
@@ -57,6 +59,36 @@ pub(crate) struct Session {
     pub(crate) live: Mutex<Option<SessionInterpreter>>,
     /// Set once, with the state locked: from then on the state is not saved any more, and a running cell is ended.
     closed: AtomicBool,
+    runs: Mutex<RunningRuns>,
+}
+
+/// Runs of a session in this process, each with what cancels it.
+#[derive(Debug, Default)]
+struct RunningRuns {
+    next: u64,
+    cancels: HashMap<u64, CancelOnDrop>,
+}
+
+/// A run that works in a session's files. No process removes them before it is dropped.
+#[derive(Debug)]
+pub(crate) struct SessionRun<'a> {
+    session: &'a Session,
+    number: u64,
+    closed: Cancel,
+    _lock: std::fs::File,
+}
+
+impl SessionRun<'_> {
+    /// Readable once the session is closed, by this process: the run is to end.
+    pub(crate) fn closed(&self) -> BorrowedFd<'_> {
+        self.closed.as_fd()
+    }
+}
+
+impl Drop for SessionRun<'_> {
+    fn drop(&mut self) {
+        self.session.runs().cancels.remove(&self.number);
+    }
 }
 
 /// A session's state, as shown to its owner.
@@ -236,6 +268,7 @@ impl Sessions {
         let now = self.clock.now_ms();
         let mut swept = Swept::default();
         self.save_all();
+        self.end_closed_elsewhere();
         self.store.sweep();
         for id in self.store.list() {
             let Ok(Some(state)) = self.store.load(&id) else { continue };
@@ -280,7 +313,9 @@ impl Sessions {
             let mut open = self.lock();
             // Another process may have closed or used it: the state on disk is authoritative.
             let Some(on_disk) = self.store.load(id)? else {
-                open.remove(id);
+                if let Some(session) = open.remove(id) {
+                    session.close();
+                }
                 return Ok(None);
             };
             if !same(&on_disk.owner, owner) || now >= on_disk.expires_ms {
@@ -297,6 +332,7 @@ impl Sessions {
                     changes: Changes::default(),
                     live: Mutex::new(None),
                     closed: AtomicBool::new(false),
+                    runs: Mutex::default(),
                 })
             });
             Arc::clone(session)
@@ -304,6 +340,22 @@ impl Sessions {
         // Written at most once a second: a session that is used often is not written down for each use.
         self.change_soon(&session, |_| ())?;
         Ok((!session.is_closed().load(Ordering::SeqCst)).then_some(session))
+    }
+
+    /// Begins a run in a session's files. A closed session is unknown.
+    pub(crate) fn begin_run<'a>(&self, session: &'a Session) -> Result<SessionRun<'a>, Problem> {
+        let lock = self.store.lock_for_run(&session.id)?.ok_or_else(unknown)?;
+        let (cancel, closed) = cancel::pair()?;
+        let mut runs = session.runs();
+        // With the runs locked: a close sets the flag first, then cancels the runs that are listed.
+        if session.closed.load(Ordering::SeqCst) {
+            return Err(unknown());
+        }
+        let number = runs.next;
+        runs.next += 1;
+        runs.cancels.insert(number, cancel);
+        drop(runs);
+        Ok(SessionRun { session, number, closed, _lock: lock })
     }
 
     /// Takes one from a session's daily quota.
@@ -376,21 +428,20 @@ impl Sessions {
             session
         };
         if let Some(session) = session {
-            // A running cell sees that the session is closed; wait until it ends.
-            let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
-            *live = None;
-        }
-        // By handle, whatever permissions the session's runs left on its directories.
-        let workspace = self.store.workspace(id);
-        if exists(&workspace) {
-            let cleared = Workspace::open(&workspace, FileRules::default());
-            match cleared.and_then(|files| files.clear()) {
-                // Removed meanwhile, by another close of the same session or by a sweep.
-                Err(_) if !exists(&workspace) => {}
-                cleared => drop(cleared?),
-            }
+            session.end();
         }
         self.store.remove(id, owner)
+    }
+
+    /// Ends what this process runs in sessions that another process has closed.
+    fn end_closed_elsewhere(&self) {
+        let ids: Vec<_> = self.lock().keys().cloned().collect();
+        for id in ids.iter().filter(|id| !self.store.is_session(id)) {
+            let session = self.lock().remove(id);
+            if let Some(session) = session {
+                session.end();
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
@@ -474,9 +525,29 @@ impl Session {
         })
     }
 
+    /// Marks it as closed and cancels its runs.
+    fn close(&self) {
+        {
+            let _state = self.state();
+            self.closed.store(true, Ordering::SeqCst);
+        }
+        self.runs().cancels.clear();
+    }
+
+    /// Closes it and ends its interpreter.
+    fn end(&self) {
+        self.close();
+        // A running cell sees that the session is closed; wait until it ends.
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Returns the flag that is set once the session is closed.
     pub(crate) fn is_closed(&self) -> &AtomicBool {
         &self.closed
+    }
+
+    fn runs(&self) -> MutexGuard<'_, RunningRuns> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {

@@ -4,10 +4,13 @@ use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use ringfence_jail::{Budget, CallError, remove_tree};
 use ringfence_spec::{Code, Problem, hex, unhex};
-use rustix::fs::FlockOperation;
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -21,6 +24,21 @@ const NOTE_ATTEMPTS: usize = 10;
 
 /// Length of the signing key.
 const KEY_BYTES: usize = 32;
+
+/// Maximum time to remove one session's files. The next sweep goes on with the rest.
+const REMOVE_MAX: Duration = Duration::from_secs(30);
+
+/// The same for all that one sweep removes.
+const SWEEP_MAX: Duration = Duration::from_secs(10);
+
+/// Maximum sessions that one sweep removes: each holds a descriptor open.
+const SWEEP_SESSIONS_MAX: usize = 64;
+
+/// Maximum wait for the end of runs before their session's files are removed.
+const RUNS_END_MAX: Duration = Duration::from_secs(10);
+
+/// Pause before a session's lock is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Directory of sessions.
 pub(super) struct Store {
@@ -71,7 +89,7 @@ impl Store {
         if self.has_owners() {
             return Ok(());
         }
-        gone(ringfence_jail::remove_tree(next))?;
+        removed(remove_tree(next, &Budget::time(REMOVE_MAX)))?;
         private_dir(next)?;
         let building = Self { dir: self.dir.clone(), owners: next.to_owned(), key: self.key };
         for id in self.list() {
@@ -103,9 +121,7 @@ impl Store {
                 break;
             }
         }
-        made.map_err(|e| {
-            Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(e)
-        })
+        made.map_err(|e| cannot_write(&e))
     }
 
     /// Lists an owner's sessions, in any order; also some that exist no more.
@@ -143,34 +159,52 @@ impl Store {
             .and_then(|()| private_dir(&self.dir.join(state.id.as_str())))
             .and_then(|()| private_dir(&workspace))
             .and_then(|()| fill(&workspace))
-            .and_then(|()| self.save(state));
+            .and_then(|()| {
+                let written = self.write_state(state, |next, file| std::fs::rename(next, file));
+                written.map_err(|e| cannot_write(&e))
+            });
         if made.is_err() {
-            let _ = self.remove_files(&state.id);
+            let _ = self.remove_files(&state.id, &Budget::time(REMOVE_MAX));
             let _ = self.forget_owner(&state.id, &state.owner);
         }
         made
     }
 
-    /// Saves the state atomically.
+    /// Saves the state atomically, unless another process has closed the session: that is not undone.
     pub(super) fn save(&self, state: &SessionState) -> Result<(), Problem> {
-        let cannot = |e: &dyn std::fmt::Display| {
-            Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(e)
-        };
-        let value = serde_json::to_value(state).map_err(|e| cannot(&e))?;
+        let saved = self.write_state(state, |next, file| {
+            // Fails if there is no state file any more. Its deletion comes before or after, not in between.
+            match rustix::fs::renameat_with(CWD, next, CWD, file, RenameFlags::EXCHANGE) {
+                // The filesystem cannot exchange names.
+                Err(Errno::INVAL | Errno::NOSYS) if self.is_session(&state.id) => {
+                    return std::fs::rename(next, file);
+                }
+                exchanged => exchanged?,
+            }
+            std::fs::remove_file(next)
+        });
+        match saved {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            saved => saved.map_err(|e| cannot_write(&e)),
+        }
+    }
+
+    /// Writes the state to another file, and lets `place` give it its name.
+    fn write_state(
+        &self,
+        state: &SessionState,
+        place: impl FnOnce(&Path, &Path) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let value = serde_json::to_value(state)?;
         let hmac_sha256 = hex(&self.mac(&value).finalize().into_bytes());
-        let text =
-            serde_json::to_vec(&Signed { state: value, hmac_sha256 }).map_err(|e| cannot(&e))?;
+        let text = serde_json::to_vec(&Signed { state: value, hmac_sha256 })?;
         let dir = self.dir.join(state.id.as_str());
         // One writer at a time: the holder of the session's state lock.
         let (next, file) = (dir.join("session.json.next"), dir.join("session.json"));
-        let write = || -> std::io::Result<()> {
-            let mut options = std::fs::OpenOptions::new();
-            let mut out =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
-            out.write_all(&text)?;
-            std::fs::rename(&next, &file)
-        };
-        write().map_err(|e| cannot(&e))
+        let mut options = std::fs::OpenOptions::new();
+        let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+        out.write_all(&text)?;
+        place(&next, &file)
     }
 
     /// Loads a session's state; `None` if there is no such session. Refuses a state that does not verify.
@@ -215,28 +249,80 @@ impl Store {
         gone(std::fs::remove_file(self.dir.join(id.as_str()).join("session.json")))
     }
 
-    /// Removes the files of a retired session. Removes links without following them.
+    /// Removes the files of a retired session, once the runs in it have ended, in whatever process. Removes links without
+    /// following them.
     pub(super) fn remove(&self, id: &SessionId, owner: &str) -> Result<(), Problem> {
-        let _busy = self.lock(FlockOperation::LockShared)?;
-        self.remove_files(id)?;
+        if let Some(_unused) = self.lock_for_removal(id)? {
+            let _busy = self.lock(FlockOperation::LockShared)?;
+            self.remove_files(id, &Budget::time(REMOVE_MAX))?;
+        }
         self.forget_owner(id, owner)
     }
 
-    fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {
-        gone(ringfence_jail::remove_tree(&self.dir.join(id.as_str())))
+    fn remove_files(&self, id: &SessionId, budget: &Budget) -> Result<(), Problem> {
+        removed(remove_tree(&self.dir.join(id.as_str()), budget))
     }
 
-    /// Removes directories left by processes killed while creating or removing a session. Skipped while one runs.
-    pub(super) fn sweep(&self) {
-        let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
-        for id in self.list() {
-            let state = self.dir.join(id.as_str()).join("session.json");
-            if rustix::fs::access(state, rustix::fs::Access::EXISTS).is_err() {
-                // A directory that cannot be removed is tried again by the next sweep.
-                let _ = self.remove_files(&id);
+    /// Locks a session for a run in its files, which no process removes until the lock is dropped. `None` if the session
+    /// does not exist any more.
+    pub(super) fn lock_for_run(&self, id: &SessionId) -> Result<Option<std::fs::File>, Problem> {
+        match locked(&self.dir.join(id.as_str()), FlockOperation::NonBlockingLockShared) {
+            // Only now: a removal deletes the state file before it waits for the lock.
+            Ok(lock) => Ok(self.is_session(id).then_some(lock)),
+            Err(e) if is_missing_or_locked(&e) => Ok(None),
+            Err(e) => Err(cannot_lock(&e)),
+        }
+    }
+
+    /// Locks a retired session for its removal. Waits for runs that use it, but not for long. `None` if its directory is
+    /// gone.
+    fn lock_for_removal(&self, id: &SessionId) -> Result<Option<std::fs::File>, Problem> {
+        let give_up = Instant::now() + RUNS_END_MAX;
+        loop {
+            let dir = self.dir.join(id.as_str());
+            match locked(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                Err(e) if !is_missing_or_locked(&e) => return Err(cannot_lock(&e)),
+                Err(_) if Instant::now() < give_up => std::thread::sleep(LOCK_PAUSE),
+                Err(_) => {
+                    let message = "a run still works in the session's files";
+                    return Err(Problem::internal(Code::SessionUnremovable, message)
+                        .hint("the session is closed; a later sweep removes its files"));
+                }
             }
         }
-        self.sweep_owners();
+    }
+
+    /// Returns true unless the session was closed, by whatever process.
+    pub(super) fn is_session(&self, id: &SessionId) -> bool {
+        let state = self.dir.join(id.as_str()).join("session.json");
+        rustix::fs::access(state, rustix::fs::Access::EXISTS).is_ok()
+    }
+
+    /// Removes directories left by processes killed while creating or removing a session, and of sessions whose removal
+    /// was not finished. Skipped while a session is created or removed.
+    pub(super) fn sweep(&self) {
+        let unused: Vec<_> = {
+            let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
+            let retired = self.list().into_iter().filter(|id| !self.is_session(id));
+            let lock = |id: SessionId| {
+                let dir = self.dir.join(id.as_str());
+                // Fails while a run works in it: the next sweep tries again.
+                let lock = locked(&dir, FlockOperation::NonBlockingLockExclusive).ok()?;
+                Some((id, lock))
+            };
+            retired.filter_map(lock).take(SWEEP_SESSIONS_MAX).collect()
+        };
+        // Without the lock of all sessions, which would keep others from being created meanwhile.
+        let budget = Budget::time(SWEEP_MAX);
+        for (id, _lock) in &unused {
+            // A directory that cannot be removed is tried again by the next sweep.
+            let _ = self.remove_files(id, &budget);
+        }
+        if let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) {
+            self.sweep_owners();
+        }
     }
 
     /// Removes entries of sessions that exist no more, and owners without sessions; adds the sessions that have no entry, such
@@ -263,8 +349,7 @@ impl Store {
 
     /// Locks the sessions: shared to create and remove, exclusive to sweep.
     fn lock(&self, how: FlockOperation) -> Result<std::fs::File, Problem> {
-        locked(&self.dir, how)
-            .map_err(|e| Problem::internal(Code::SessionLock, "cannot lock the sessions").cause(e))
+        locked(&self.dir, how).map_err(|e| cannot_lock(&e))
     }
 
     fn mac(&self, state: &serde_json::Value) -> Hmac<Sha256> {
@@ -298,6 +383,29 @@ fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
         }
         _ => Ok(()),
     }
+}
+
+fn removed(result: Result<(), CallError>) -> Result<(), Problem> {
+    match result {
+        Err(e) if e.errno != Errno::NOENT => {
+            Err(Problem::internal(Code::SessionUnremovable, "cannot remove the session's files")
+                .cause(e)
+                .hint("the session is closed; a later sweep removes what is left"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot_write(error: &std::io::Error) -> Problem {
+    Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(error)
+}
+
+fn cannot_lock(error: &std::io::Error) -> Problem {
+    Problem::internal(Code::SessionLock, "cannot lock the sessions").cause(error)
+}
+
+fn is_missing_or_locked(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::WouldBlock)
 }
 
 /// `O_NOFOLLOW | O_NONBLOCK`: a state file is a regular file.

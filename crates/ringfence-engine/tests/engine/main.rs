@@ -57,6 +57,15 @@ const TESTS: &[(&str, Test)] = &[
     ("files_of_a_session_are_its_owners", sessions::files_of_a_session_are_its_owners),
     ("a_dropped_search_gives_its_place_back", sessions::a_dropped_search_gives_its_place_back),
     ("closing_ends_the_cell_that_runs", sessions::closing_ends_the_cell_that_runs),
+    ("closing_ends_the_command_that_runs", sessions::closing_ends_the_command_that_runs),
+    (
+        "a_session_closed_elsewhere_is_removed_after_its_last_run",
+        sessions::a_session_closed_elsewhere_is_removed_after_its_last_run,
+    ),
+    (
+        "closing_removes_trees_of_any_depth_and_permissions",
+        sessions::closing_removes_trees_of_any_depth_and_permissions,
+    ),
     (
         "what_a_killed_maker_left_is_no_session_and_goes",
         sessions::what_a_killed_maker_left_is_no_session_and_goes,

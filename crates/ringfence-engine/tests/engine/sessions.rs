@@ -262,6 +262,89 @@ pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
     });
 }
 
+pub(crate) fn closing_ends_the_command_that_runs(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let command = |script: &str| {
+            let argv = ["sh", "-c", script].map(Into::into).to_vec();
+            let call = CommandCall { argv, session: Some(id.clone()), ..CommandCall::default() };
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.command("ann", call).await.outcome })
+        };
+        let session = world.data().join("sessions").join(id.as_str());
+        // One that makes what is removed again, as fast as it can.
+        let endless =
+            command("touch began; while :; do mkdir -p x/y; ln -sfn /usr z; touch x/y/f; done");
+        while !session.join("workspace/began").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let asked = Instant::now();
+        engine.session_close("ann", &id).await.unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(25), "{:?}", asked.elapsed());
+        assert!(!session.exists());
+        assert_eq!(endless.await.unwrap().error.unwrap().code.as_str(), "cancelled");
+        let late = command("true").await.unwrap();
+        assert_eq!(late.error.unwrap().code.as_str(), "session_unknown");
+    });
+}
+
+/// Two engines on one data directory stand for two processes: each has its own list of sessions.
+pub(crate) fn a_session_closed_elsewhere_is_removed_after_its_last_run(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let session = world.data().join("sessions").join(id.as_str());
+        let argv = ["sh", "-c", "touch began; sleep 600"].map(Into::into).to_vec();
+        let call = CommandCall { argv, session: Some(id.clone()), ..CommandCall::default() };
+        let run = engine.clone();
+        let run = tokio::spawn(async move { run.command("ann", call).await.outcome });
+        while !session.join("workspace/began").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (data, settings) = (world.data(), SessionSettings::default());
+        let clock = std::sync::Arc::clone(&world.clock) as std::sync::Arc<_>;
+        let refused = tokio::task::spawn_blocking(move || {
+            let other = ringfence_engine::Sessions::open(&data, settings, clock).unwrap();
+            let refused = other.close("ann", &id).unwrap_err();
+            other.sweep();
+            refused
+        });
+        assert_eq!(refused.await.unwrap().code.as_str(), "session_unremovable");
+        assert!(session.join("workspace/began").exists(), "a run still works there");
+        // Finds the session closed, and ends its run.
+        engine.sweep().await.unwrap();
+        assert_eq!(run.await.unwrap().error.unwrap().code.as_str(), "cancelled");
+        engine.sweep().await.unwrap();
+        assert!(!session.exists());
+    });
+}
+
+pub(crate) fn closing_removes_trees_of_any_depth_and_permissions(world: &World) {
+    const DEEP: &str = "import os\nos.mkdir('a')\nopen('a/f', 'w').close()\nos.chmod('a', 0o555)\n\
+                        os.mkdir('closed')\nos.chmod('closed', 0)\nos.symlink('/usr', 'link')\n\
+                        for _ in range(15_000): os.mkdir('d'); os.chdir('d')";
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let outcome = cell(&engine, "ann", &id, DEEP).await;
+        assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+        let session = world.data().join("sessions").join(id.as_str());
+        // The same as left by a service that was killed while it closed the session.
+        let left = session.with_file_name("0123456789abcdef".repeat(2));
+        let second = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let outcome = cell(&engine, "ann", &second, DEEP).await;
+        assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+        std::fs::create_dir(&left).unwrap();
+        let workspace = session.with_file_name(second.as_str()).join("workspace");
+        std::fs::rename(workspace, left.join("workspace")).unwrap();
+        engine.session_close("ann", &id).await.unwrap();
+        assert!(!session.exists());
+        engine.sweep().await.unwrap();
+        assert!(!left.exists());
+    });
+}
+
 pub(crate) fn what_a_killed_maker_left_is_no_session_and_goes(world: &World) {
     let half = world.data().join("sessions").join("0123456789abcdef".repeat(2));
     std::fs::create_dir_all(half.join("workspace/d")).unwrap();

