@@ -59,6 +59,12 @@ impl HostContext {
         self.find_without_planted_links(path, key).map(|leads_to| leads_to.path)
     }
 
+    /// Returns the directory around a resolved path in which runs have written, and could have changed that file.
+    pub fn written_by_runs(&self, path: &Path) -> Option<PathBuf> {
+        let registry = Registry::new(&self.state);
+        registry.written_by_runs(path).filter(|root| !registry.is_out_of_reach(root, path))
+    }
+
     fn find_without_planted_links(&self, path: &Path, key: &str) -> Result<LeadsTo, Problem> {
         without_planted_links(&self.cwd.join(path), key, &Registry::new(&self.state))
     }

@@ -181,7 +181,8 @@ async fn read_past<'a>(
     Ok(&[])
 }
 
-/// Plain HTTP, each request judged by itself; TLS on this port is judged like any other TLS.
+/// Plain HTTP, each request judged by itself; TLS on this port is judged like any other TLS, and refused where single requests
+/// are judged.
 async fn plain(
     state: Rc<State>,
     mut stream: impl Stream,
@@ -193,6 +194,14 @@ async fn plain(
     let Ok(Ok(n @ 1..)) = read.await else { return };
     first.truncate(n);
     if first[0] == TLS_HANDSHAKE {
+        if state.judges_requests(&request.host) {
+            // On this port requests are read, and in TLS they could not be.
+            let reason =
+                format!("requests to {} are judged one by one; use port 443 for TLS", request.host);
+            request.refused(&Refusal::denied(reason));
+            let _ = stream.write_all(&ALERT).await;
+            return;
+        }
         return tls(&state, stream, request, first, dialled).await;
     }
     http::serve(state, Rewound::new(first, stream), http::Target::Fixed(request, dialled)).await;

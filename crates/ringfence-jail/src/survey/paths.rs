@@ -276,6 +276,27 @@ fn refuse_planted_links(
     Ok(())
 }
 
+/// Refuses a link that leads to a file which does not exist, in a directory that runs have written: whatever makes that file
+/// later makes it where a run wanted it.
+fn refuse_dangling_link(
+    path: &Path,
+    parent: &Path,
+    key: &str,
+    registry: &Registry,
+) -> Result<(), Problem> {
+    let (Some(name), Ok(target)) = (path.file_name(), rustix::fs::readlink(path, Vec::new()))
+    else {
+        return Ok(());
+    };
+    let Ok(parent) = resolve(parent) else { return Ok(()) };
+    let link = parent.found.path.join(name);
+    let target = parent.found.path.join(OsStr::from_bytes(target.to_bytes()));
+    match registry.written_by_runs(&link) {
+        Some(_) => Err(led_out(key, &link, &target)),
+        None => Ok(()),
+    }
+}
+
 /// Where a path of the caller's leads.
 #[derive(Clone, Debug)]
 pub struct LeadsTo {
@@ -299,7 +320,10 @@ pub fn without_planted_links(
             (Ok(resolved), _) => break resolved,
             // Its own error names it better.
             (Err(error), _) if error.errno != Errno::NOENT => return unresolved(),
-            (Err(_), Some(parent)) => existing = parent,
+            (Err(_), Some(parent)) => {
+                refuse_dangling_link(existing, parent, key, registry)?;
+                existing = parent;
+            }
             (Err(_), None) => return unresolved(),
         }
     };

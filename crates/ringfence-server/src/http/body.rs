@@ -123,8 +123,13 @@ pub(super) async fn spool(
     let bytes_max = app.limits.upload_bytes_max;
     let (mut spool, mut upload, mut part) = (None, None, Vec::new());
     let (began, mut n_bytes) = (Instant::now(), 0_usize);
+    let end = app.streams.end_of(caller);
     loop {
-        let frame = tokio::time::timeout(READ_WITHIN, body.frame()).await;
+        let frame = tokio::select! {
+            biased;
+            () = end.cancelled() => return Err(revoked()),
+            frame = tokio::time::timeout(READ_WITHIN, body.frame()) => frame,
+        };
         let frame = frame.map_err(|_| slow("for 30 seconds nothing of the body came"))?;
         let bytes = match frame {
             None => break,
@@ -150,6 +155,13 @@ pub(super) async fn spool(
         }
     }
     Ok((store(app, spool, part).await?, upload))
+}
+
+/// The client's token was revoked while it sent.
+fn revoked() -> Fault {
+    let problem =
+        Problem::refused(Code::TokenUnknown, "the token was revoked; nothing was written");
+    Fault::new(StatusCode::UNAUTHORIZED, problem)
 }
 
 async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Spool, Fault> {

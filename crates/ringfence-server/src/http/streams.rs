@@ -50,11 +50,12 @@ impl hyper::body::Body for ChannelBody {
     }
 }
 
-/// Sends a range of a file, a part at a time. `held` is dropped at the end. A file that shrank meanwhile breaks the body off, so
+/// Sends a range of a file, a part at a time, until `end` is cancelled. `held` is dropped at the end. A file that shrank meanwhile breaks the body off, so
 /// that its client does not take it for whole.
 pub(super) fn file(
     file: OpenedFile,
     range: std::ops::Range<u64>,
+    end: CancellationToken,
     held: impl Send + 'static,
 ) -> Body {
     let (sender, body) = channel();
@@ -80,8 +81,18 @@ pub(super) fn file(
                 }
             };
             at += part.len() as u64;
-            if sender.send(Ok(part.into())).await.is_err() {
-                return;
+            let sent = tokio::select! {
+                biased;
+                () = end.cancelled() => Err(std::io::Error::other("the token is not valid any more")),
+                sent = sender.send(Ok(part.into())) => Ok(sent.is_ok()),
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(ended) => {
+                    let _ = sender.try_send(Err(ended));
+                    return;
+                }
             }
         }
     });
@@ -121,6 +132,11 @@ impl StreamSlots {
     pub(super) fn upload(&self, caller: &Caller) -> Result<OwnedSemaphorePermit, Fault> {
         let permit = self.of(caller).uploads.try_acquire_owned();
         permit.map_err(|_| too_many(UPLOADS_MAX, "uploads"))
+    }
+
+    /// Returns what is cancelled when the client may neither read nor write any more.
+    pub(super) fn end_of(&self, caller: &Caller) -> CancellationToken {
+        self.of(caller).end
     }
 
     /// Ends the streams of every client that is not in this set.

@@ -33,7 +33,12 @@ pub(crate) fn audit(args: &AuditArgs) -> ExitCode {
 
 fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
     let around = Surroundings::real(false)?;
-    let ledger = data_dir(args.shared.data_dir.as_deref(), &around)?.join("ledger");
+    let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
+    let ledger = data.join("ledger");
+    let caller = || -> Result<HostContext, Problem> {
+        let (cwd, state) = (around.cwd.clone(), data.clone());
+        Ok(HostContext { cwd, state, ..HostContext::default() })
+    };
     match &args.command {
         AuditCommand::Ls { filter, limit, after, rows } => {
             let filter = parse(filter, *rows)?;
@@ -56,7 +61,8 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
         }
         AuditCommand::Export { filter, format, out } => {
             let format = format_of(format)?;
-            export(&ledger, &parse(filter, true)?, format, out.as_deref())?;
+            let out = out.as_deref().map(|file| caller()?.without_planted_links(file, "--out"));
+            export(&ledger, &parse(filter, true)?, format, out.transpose()?.as_deref())?;
         }
         AuditCommand::Report { since, until } => {
             let at = |text: &Option<String>| text.as_deref().map(moment).transpose();
@@ -69,10 +75,7 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             return verified(&ledger, anchor.as_deref(), args.shared.json);
         }
         AuditCommand::Anchor { to, webhook, command } => {
-            let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
-            let place =
-                HostContext { cwd: around.cwd.clone(), state: data, ..HostContext::default() };
-            let to = to.as_deref().map(|file| place.without_planted_links(file, "--to"));
+            let to = to.as_deref().map(|file| caller()?.without_planted_links(file, "--to"));
             let to = to.transpose()?;
             present::json(&anchor(&ledger, destination(to, webhook.as_deref(), command)?)?);
         }

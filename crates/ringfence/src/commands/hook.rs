@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence_engine::host::resolve;
+use ringfence_engine::HostContext;
+use ringfence_engine::host::{resolve, user_data_dir};
 use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -95,7 +96,13 @@ fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
     };
     let own = own_path()?;
     for dir in cwd.into_iter().chain(std::env::current_dir()) {
-        check_out_of_reach(&own, &dir)?;
+        if resolve(&dir).is_ok_and(|dir| own.starts_with(dir.found.path)) {
+            return Err(in_reach(&own));
+        }
+    }
+    let state = user_data_dir(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
+    if (HostContext { state, ..HostContext::default() }).written_by_runs(&own).is_some() {
+        return Err(in_reach(&own));
     }
     let fenced = fenced(&own, command, &args.arguments)?;
     tool_input.insert("command".to_owned(), Value::String(fenced));
@@ -119,18 +126,14 @@ fn own_path() -> Result<PathBuf, Problem> {
     })
 }
 
-/// Refuses if this program is in a directory the agent may write: the agent could replace it before the next command.
-fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
-    let within = resolve(dir).is_ok_and(|dir| own.starts_with(dir.found.path));
-    if !within {
-        return Ok(());
-    }
+/// The problem of a program in a directory that the agent may write, or that runs have written: it could be replaced before the
+/// next command.
+fn in_reach(own: &Path) -> Problem {
     let message = format!(
-        "`{}` is in the project, where a command could replace it; it was not run",
+        "`{}` is in a directory that commands can write, and could be replaced there; the command was not run",
         own.display()
     );
-    Err(Problem::refused(Code::HookInReach, message)
-        .hint("install ringfence outside of the project"))
+    Problem::refused(Code::HookInReach, message).hint("install ringfence outside of the project")
 }
 
 /// Wraps a command to run behind the fence.

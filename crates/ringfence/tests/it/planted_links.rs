@@ -89,3 +89,43 @@ fn a_host_without_room_for_a_process_lowers_no_fence() {
     assert_eq!(ran.code, 125, "{}", ran.stderr);
     assert!(ran.stderr.contains("no room for another run"), "{}", ran.stderr);
 }
+
+#[test]
+fn what_the_operator_writes_follows_no_link_that_a_run_made() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let victim = world.write("home/.bashrc", "old");
+    std::fs::create_dir(world.home().join("bin")).unwrap();
+    let home = world.home();
+    let plant = format!(
+        "mkdir -p plug/hooks && ln -s {home}/.bashrc plug/hooks/hooks.json && ln -s {home}/bin plug/.claude-plugin && \
+         ln -s {home}/.bashrc conf.json && ln -s {home}/bin reports && ln -s {home}/bin/new dangling",
+        home = home.display()
+    );
+    assert_eq!(world.sh(&[], &plant).code, 0);
+    for args in [
+        &["init", "claude-code", "--plugin", "plug"][..],
+        &["init", "cursor", "--config", "conf.json"],
+        &["init", "cursor", "--config", "dangling"],
+        &["audit", "export", "--out", "reports/x"],
+        &["audit", "export", "--out", "dangling"],
+        &["audit", "anchor", "--to", "conf.json"],
+        &["audit", "anchor", "--to", "dangling"],
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 126, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("leads out of the workspace"), "{args:?}: {}", ran.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(victim).unwrap(), "old");
+    let left: Vec<_> = std::fs::read_dir(world.home().join("bin")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    // Links that no run can have made lead where they did.
+    world.write("other/conf.json", "{}");
+    symlink("conf.json", world.root().join("other/link.json")).unwrap();
+    let link = world.root().join("other/link.json");
+    let ran = world.ringfence(&["init", "cursor", "--config", link.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(link.is_symlink());
+}

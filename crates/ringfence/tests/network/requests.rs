@@ -44,6 +44,10 @@ fn requests_by_method_and_path(servers: &Servers) {
     ran.denied(&["connect(allowed.test:443)", "`GET /v2`"]);
     // The certificate of the host itself is checked, and TLS to a host without such a rule is end to end.
     assert!(servers.requests().iter().all(|r| !r.contains("/v2") && !r.contains("/v10")));
+    // Nor is TLS on the port of plain HTTP a way around it.
+    let (code, json) = world.sh_json(&flags, "curl -sS -k https://allowed.test:80/v2");
+    assert_ne!(code, 0, "{json}");
+    Outcome(code, json).denied(&["connect(allowed.test:80)", "judged one by one"]);
     // A port that no rule about requests names carries nothing.
     let (code, json) =
         world.sh_json(&flags, "curl -sS --cacert ca.pem https://allowed.test:8443/v1/x");

@@ -89,7 +89,8 @@ pub(super) async fn read(
     })
     .await?;
     let selection = conditions::evaluate(&headers, &opened.tag, opened.total_bytes, None);
-    send_file::respond(opened, selection, &path, slot).await
+    let end = app.streams.end_of(&may.caller);
+    send_file::respond(opened, selection, &path, end, slot).await
 }
 
 fn find(app: &AppState, may: &Scoped<Run>, id: &str) -> Result<Arc<EngineRun>, Fault> {

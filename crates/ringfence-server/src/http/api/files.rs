@@ -227,7 +227,10 @@ pub(super) async fn read(
         (selection, n_bytes)
     };
     match app.engine.file_open(may.name(), &id, path.clone().into(), choose).await {
-        Ok((file, selection)) => send_file::respond(file, selection, &path, slot).await,
+        Ok((file, selection)) => {
+            let end = app.streams.end_of(&may.caller);
+            send_file::respond(file, selection, &path, end, slot).await
+        }
         Err(problem) if problem.code == Code::NotAFile => list(&app, &may, &id, &path, asked).await,
         Err(problem) => Err(problem.into()),
     }

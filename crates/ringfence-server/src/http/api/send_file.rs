@@ -11,6 +11,7 @@ use ringfence_engine::blocking;
 use ringfence_engine::files::{ContentKind, OpenedFile};
 use ringfence_spec::{Code, Problem};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use crate::http::conditions::{Selection, etag};
 use crate::http::fault::Fault;
@@ -25,11 +26,12 @@ const SHA256: header::HeaderName = header::HeaderName::from_static("ringfence-sh
 /// Characters that may stand in the parameter `filename*` (RFC 8187).
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
-/// Sends what of a file a request gets. `slot` is held while it is sent.
+/// Sends what of a file a request gets. Ends when `end` is cancelled; `slot` is held while it is sent.
 pub(super) async fn respond(
     file: OpenedFile,
     selection: Selection,
     path: &str,
+    end: CancellationToken,
     slot: Arc<OwnedSemaphorePermit>,
 ) -> Result<Response, Fault> {
     let total = file.total_bytes;
@@ -85,7 +87,7 @@ pub(super) async fn respond(
         return Ok((status, headers, bytes).into_response());
     }
     headers.insert(header::CONTENT_LENGTH, n_bytes.into());
-    Ok((status, headers, streams::file(file, range, slot)).into_response())
+    Ok((status, headers, streams::file(file, range, end, slot)).into_response())
 }
 
 /// Value of `Content-Disposition`: the name's last part, percent-encoded, so that no character of it means anything else.

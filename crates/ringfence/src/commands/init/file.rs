@@ -7,6 +7,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use ringfence_engine::HostContext;
+use ringfence_engine::host::{own_cwd, user_data_dir};
 use ringfence_spec::{Code, Problem};
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -42,6 +44,11 @@ pub(super) struct Backup {
 impl ConfigFile {
     pub(super) fn read(path: &Path) -> Result<Self, Problem> {
         check_is_ours(path)?;
+        let place = caller()?;
+        // Made by a run, a link to elsewhere would have that file replaced.
+        let resolved = place.without_planted_links(path, "FILE")?;
+        // A file that does not exist yet is made where its directory is now.
+        let path = if path.symlink_metadata().is_err() { &*resolved } else { path };
         let cannot = |why: String| {
             Problem::usage(Code::ConfigUnreadable, format!("cannot read `{}`", path.display()))
                 .cause(why)
@@ -189,6 +196,15 @@ impl ConfigFile {
             .cause(error)
             .hint("nothing was changed")
     }
+}
+
+/// This process's directory and the records of its user's runs.
+fn caller() -> Result<HostContext, Problem> {
+    let (cwd, cwd_id) = own_cwd().map_err(|e| {
+        Problem::usage(Code::NoCwd, "the working directory cannot be found").cause(e)
+    })?;
+    let state = user_data_dir(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
+    Ok(HostContext { cwd, cwd_id: Some(cwd_id), state, ..HostContext::default() })
 }
 
 /// Renames only if the new name is free.

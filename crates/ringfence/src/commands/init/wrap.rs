@@ -162,8 +162,9 @@ fn list(known: &[Known], json: bool) {
     let mut rows = Vec::new();
     for place in known {
         for configured in &place.servers {
-            let original = unwrapped(&configured.server);
-            let is_own = is_ringfence(&configured.server);
+            // Another program of our name is any program, with the rights that any has.
+            let is_own = is_this_program(&configured.server);
+            let original = unwrapped(&configured.server).filter(|_| is_own);
             let Server { command, arguments } = original.as_ref().unwrap_or(&configured.server);
             let words: Vec<&str> = std::iter::once(command.as_str())
                 .chain(arguments.iter().map(String::as_str))
@@ -224,9 +225,19 @@ fn find<'a>(known: &'a [Known], name: &str) -> Result<(&'a Known, &'a Configured
     })
 }
 
-/// Returns true if a server is a Ringfence.
+/// Returns true if a server is called as this program is.
 fn is_ringfence(server: &Server) -> bool {
     Path::new(&server.command).file_name().is_some_and(|name| name == "ringfence")
+}
+
+/// Returns true if a server is this program: by its path, or by the name that the client looks up.
+fn is_this_program(server: &Server) -> bool {
+    let same_file = || {
+        let found = |path: &str| ringfence_engine::host::found(Path::new(path)).map(|f| f.id);
+        let id = found(&server.command);
+        id.is_some() && id == found(&own_path())
+    };
+    server.command == "ringfence" || server.command == own_path() || same_file()
 }
 
 /// The server behind the fence; none if it is not.

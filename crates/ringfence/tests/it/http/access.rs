@@ -1,5 +1,7 @@
 //! Who is let in: hosts, origins, tokens, scopes, and what a service refuses to be.
 
+use std::io::Write as _;
+
 use ringfence_testing::{Json, json};
 
 use super::client::{Client, Headers, Server};
@@ -106,6 +108,28 @@ fn a_revoked_clients_runs_end() {
     runs_end_with_their_token(|world| {
         assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
     });
+}
+
+#[test]
+fn an_upload_of_a_revoked_client_writes_nothing() {
+    let world = World::new();
+    let (ada, bob) = (token(&world, "ada", &[]), token(&world, "bob", &[]));
+    let server = Server::new(&world);
+    let mut client = server.client().token(&ada);
+    let id = client.post("/api/v1/sessions", &json!({})).json()["id"].as_str().unwrap().to_owned();
+    let head = format!(
+        "PUT /api/v1/sessions/{id}/files/late HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ada}\r\nContent-Length: 8\r\n\r\nhalf",
+        server.address
+    );
+    client.stream.get_mut().write_all(head.as_bytes()).unwrap();
+    // Its requests are answered: the service has read the head.
+    assert_eq!(server.client().token(&bob).get("/api/v1/runs").status, 200);
+    assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.code().as_str()), (401, "token_unknown"));
+    let ada = token(&world, "ada", &[]);
+    let files = server.client().token(&ada).get(&format!("/api/v1/sessions/{id}/files")).json();
+    assert_eq!(files["entries"], json!([]), "{files}");
 }
 
 #[test]
