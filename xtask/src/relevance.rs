@@ -317,7 +317,7 @@ fn chunks(root: &Path, options: ChunkOptions) -> Result<Vec<Value>, CannotTry> {
             && let Ok(text) = decode(&bytes)
         {
             chunks.extend(chunk_text(path, &text, &options).into_iter().map(|chunk| {
-                json!({"path": chunk.path, "start": chunk.start_line, "end": chunk.end_line, "text": chunk.text})
+                json!({"path": &*chunk.path, "start": chunk.start_line, "end": chunk.end_line, "text": chunk.text})
             }));
         }
     };

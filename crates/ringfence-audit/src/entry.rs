@@ -1,6 +1,8 @@
 //! Entries that a caller records: one when a run or call starts, and one derived from it when it ends. Holds values
 //! only; the ledger redacts, bounds and writes them.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfence_spec::{Connection, ConnectionVerdict, Denial, Encoding, Finding, Outcome, RunId};
@@ -18,7 +20,7 @@ const TEXT_CHARS_MAX: usize = 500;
 const NAME_CHARS_MAX: usize = 128;
 /// Tool of the rows about connections.
 const NETWORK_TOOL: &str = "network";
-/// Violations and writes kept; `violations_total` and `writes_total` count all.
+/// Violations, findings and writes kept; `violations_total` and `writes_total` count all.
 const LIST_MAX: usize = 100;
 
 /// One row to append.
@@ -344,9 +346,8 @@ impl Details {
                 .map(|Write { path, bytes, sha256 }| Write { path: cut(&path), bytes, sha256 })
                 .collect(),
             violations_total: violations_total.max(violations.len() as u64),
-            violations: violations
+            violations: first_of_each(violations, |v| (v.layer.clone(), v.rule.clone()))
                 .into_iter()
-                .take(LIST_MAX)
                 .map(|Violation { layer, rule, subject, count }| Violation {
                     layer: cut(&layer),
                     rule: cut(&rule),
@@ -354,9 +355,8 @@ impl Details {
                     count,
                 })
                 .collect(),
-            findings: findings
+            findings: first_of_each(findings, |finding| finding.rule)
                 .into_iter()
-                .take(LIST_MAX)
                 .map(|finding| Finding { subject: cut(&finding.subject), ..finding })
                 .collect(),
             policy_sha256,
@@ -373,6 +373,26 @@ impl Details {
             }),
         }
     }
+}
+
+/// Keeps at most [`LIST_MAX`] items, in order: the first of each rule, then the earliest others. Many harmless ones
+/// cannot keep the telling one out.
+fn first_of_each<T, K: Eq + Hash>(items: Vec<T>, rule: impl Fn(&T) -> K) -> Vec<T> {
+    if items.len() <= LIST_MAX {
+        return items;
+    }
+    let mut seen = HashSet::new();
+    let is_first: Vec<bool> = items.iter().map(|item| seen.insert(rule(item))).collect();
+    let mut n_first = seen.len().min(LIST_MAX);
+    let mut n_others = LIST_MAX - n_first;
+    let is_kept = |is_first| {
+        let left = if is_first { &mut n_first } else { &mut n_others };
+        let is_kept = *left > 0;
+        *left = left.saturating_sub(1);
+        is_kept
+    };
+    let kept: Vec<bool> = is_first.into_iter().map(is_kept).collect();
+    items.into_iter().zip(kept).filter_map(|(item, is_kept)| is_kept.then_some(item)).collect()
 }
 
 /// Combines the start's details with those of the outcome.
@@ -445,4 +465,37 @@ pub fn now_ms() -> i64 {
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_one_violation_of_each_rule() {
+        let violation = |rule: &str, n: usize| Violation {
+            layer: "syscalls".to_owned(),
+            rule: rule.to_owned(),
+            subject: n.to_string(),
+            count: 1,
+        };
+        let harmless = (0..150).map(|n| violation("harmless", n));
+        let telling = [violation("telling", 150), violation("telling", 151)];
+        let violations: Vec<Violation> = harmless.chain(telling).collect();
+        let details = Details { violations, ..Details::default() };
+        let kept = details.redacted(&crate::redact::KeepAll);
+        assert_eq!((kept.violations.len(), kept.violations_total), (LIST_MAX, 152));
+        let subjects: Vec<&str> = kept.violations.iter().map(|v| v.subject.as_str()).collect();
+        let expected: Vec<String> = (0..99).chain([150]).map(|n: usize| n.to_string()).collect();
+        assert_eq!(subjects, expected);
+    }
+
+    #[test]
+    fn the_first_of_each_are_kept_in_order_within_the_limit() {
+        let kept = first_of_each((0..300).collect(), |n| *n);
+        assert_eq!(kept, (0..100).collect::<Vec<_>>(), "more rules than are kept");
+        let kept = first_of_each((0..300).collect(), |n| n / 100);
+        assert_eq!(kept, (0..98).chain([100, 200]).collect::<Vec<_>>());
+        assert_eq!(first_of_each(vec![1, 1, 2], |n| *n), [1, 1, 2]);
+    }
 }

@@ -25,7 +25,9 @@ use crate::intercept::{self, Subject};
 use crate::metrics::Gauges;
 use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder};
-use crate::search::{ChunkSize, FileChunk, IndexReport, OnIndexed, SearchQuery, SearchResult};
+use crate::search::{
+    ChunkPage, ChunkRange, ChunkSize, IndexReport, OnIndexed, SearchQuery, SearchResult,
+};
 use crate::sessions::{
     Daily, Session, SessionId, SessionInfo, SessionOptions, SessionState, Swept,
 };
@@ -471,11 +473,11 @@ impl Engine {
         when: Precondition,
     ) -> Result<(WrittenFile, usize), Problem> {
         self.file("edit_file", owner, id, path, move |files, path, begun| {
-            let edited = files.edit_if(path, &edits, &when)?;
+            let (written, n_replaced) = files.edit_if(path, &edits, &when)?;
             let shown = path.to_string_lossy().into_owned();
-            let new: Vec<&str> = edits.iter().map(|edit| edit.new.as_str()).collect();
-            begun.detail(|entry| entry.wrote(shown, new.join("\n").as_bytes()));
-            Ok(edited)
+            let (n_bytes, sha256) = (written.total_bytes, written.sha256.as_str());
+            begun.detail(|entry| entry.wrote_hashed(shown, n_bytes, sha256));
+            Ok((written, n_replaced))
         })
         .await
     }
@@ -588,17 +590,21 @@ impl Engine {
         report
     }
 
-    /// Cuts a session's file at its definitions, headings or paragraphs.
+    /// Cuts a session's file at its definitions, headings or paragraphs. Returns the pieces in the range, within the
+    /// bounds of one answer.
     pub async fn chunk(
         &self,
         owner: &str,
         id: &SessionId,
         path: OsString,
         size: ChunkSize,
-    ) -> Result<Vec<FileChunk>, Problem> {
+        range: ChunkRange,
+    ) -> Result<ChunkPage, Problem> {
         let about = path.to_string_lossy().into_owned();
-        self.in_session("chunk", owner, id, about, move |_, session| session.chunks(&path, size))
-            .await
+        self.in_session("chunk", owner, id, about, move |_, session| {
+            session.chunks(&path, size, range)
+        })
+        .await
     }
 
     /// Runs one operation on a session.

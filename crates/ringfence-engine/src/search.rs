@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 
 use ringfence_search::{
     ChunkOptions, Hit, Index, IndexError, IndexLimits, IndexStats, Language, Query, Source,
-    SourceFile, Tree, chunk_text, decode,
+    SourceFile, Tree, decode, each_chunk,
 };
 pub use ringfence_search::{EMBED_TEXTS_MAX, Embedder, StaticModel, VectorError};
 use ringfence_spec::{Code, Problem};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::files::Workspace;
+use crate::files::{Workspace, normal_path};
 use crate::sessions::{Session, private_dir};
+use crate::text::json_bytes;
 use crate::vectors::{BY_WORDS, Ranked, SessionVectors, VectorReport, Vectors};
 
 /// Called while an index is brought up to date: files read, and files to read, which is 0 while they are being listed.
@@ -48,6 +49,15 @@ const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// The largest file that is cut into chunks.
 const CHUNKED_BYTES_MAX: u64 = 50 << 20;
+
+/// Maximum pieces of one answer, whatever the request asks for.
+pub const CHUNKS_MAX: usize = 10_000;
+
+/// Bytes of JSON from which an answer ends: enough for most files that can be read whole, at the default size of pieces.
+const CHUNK_PAGE_BYTES: usize = 16 << 20;
+
+/// Bytes of a piece in JSON, without its texts.
+const CHUNK_FIELDS_BYTES: usize = 128;
 
 /// Bytes of a line of code, for chunks that are asked for by lines.
 const LINE_BYTES: usize = 32;
@@ -147,8 +157,9 @@ pub struct SkippedFile {
 /// A piece of a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileChunk {
-    /// The file's path.
-    pub path: String,
+    /// The file's path below the workspace, without `.` and `..`, shared by its pieces.
+    #[serde(serialize_with = "shared_text")]
+    pub path: Arc<str>,
     /// First line, from 1.
     pub start_line: u32,
     /// Last line.
@@ -159,6 +170,34 @@ pub struct FileChunk {
     pub symbol: Option<String>,
     /// The text.
     pub text: String,
+}
+
+fn shared_text<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(text)
+}
+
+/// Pieces of a file that one answer holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChunkPage {
+    /// The pieces, in order.
+    pub chunks: Vec<FileChunk>,
+    /// Number of pieces up to the end of this page, if there are more.
+    pub next: Option<usize>,
+}
+
+/// Pieces of a file that are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRange {
+    /// Pieces before the first wanted one.
+    pub offset: usize,
+    /// Maximum number of pieces, [`CHUNKS_MAX`] at most. A page of long pieces has fewer.
+    pub limit: usize,
+}
+
+impl Default for ChunkRange {
+    fn default() -> Self {
+        Self { offset: 0, limit: CHUNKS_MAX }
+    }
 }
 
 /// Sizes of the pieces of a file.
@@ -392,43 +431,71 @@ impl Session {
     }
 
     /// Cuts one of its files at definitions, headings or paragraphs.
-    pub(crate) fn chunks(&self, path: &OsStr, size: ChunkSize) -> Result<Vec<FileChunk>, Problem> {
+    pub(crate) fn chunks(
+        &self,
+        path: &OsStr,
+        size: ChunkSize,
+        range: ChunkRange,
+    ) -> Result<ChunkPage, Problem> {
         let contents = self.files()?.read(path, 0, Some(CHUNKED_BYTES_MAX))?;
-        let shown = path.to_string_lossy();
+        let path = normal_path("read", path)?;
         if contents.more {
             let bytes = contents.total_bytes;
             return Err(Problem::refused(
                 Code::TooLarge,
                 format!(
-                    "cannot cut `{shown}` into chunks: it has {bytes} bytes, of {CHUNKED_BYTES_MAX} at most"
+                    "cannot cut `{path}` into chunks: it has {bytes} bytes, of {CHUNKED_BYTES_MAX} at most"
                 ),
             ));
         }
-        chunked(&shown, &contents.bytes, size)
+        chunked(&path, &contents.bytes, size, range)
     }
 }
 
-/// Cuts a text into pieces.
-pub fn chunked(path: &str, bytes: &[u8], size: ChunkSize) -> Result<Vec<FileChunk>, Problem> {
+/// Cuts a text into pieces. Keeps only those in the range, up to the bounds of an answer.
+pub fn chunked(
+    path: &str,
+    bytes: &[u8],
+    size: ChunkSize,
+    range: ChunkRange,
+) -> Result<ChunkPage, Problem> {
     let text = decode(bytes).map_err(|why| {
         Problem::usage(Code::NotText, format!("cannot cut `{path}` into chunks")).cause(why)
     })?;
-    let chunks = chunk_text(path, &text, &size.options()).into_iter();
-    Ok(chunks
-        .map(|chunk| FileChunk {
-            path: chunk.path,
+    let path: Arc<str> = path.into();
+    // The path is in every piece of the answer.
+    let fields_bytes = CHUNK_FIELDS_BYTES + json_bytes(&path);
+    let limit = range.limit.clamp(1, CHUNKS_MAX);
+    let mut page = ChunkPage { chunks: Vec::new(), next: None };
+    let (mut n_skipped, mut page_bytes) = (0, 0);
+    each_chunk(&path, &text, &size.options(), |chunk| {
+        if n_skipped < range.offset {
+            n_skipped += 1;
+            return ControlFlow::Continue(());
+        }
+        if page.chunks.len() >= limit || page_bytes >= CHUNK_PAGE_BYTES {
+            page.next = Some(range.offset.saturating_add(page.chunks.len()));
+            return ControlFlow::Break(());
+        }
+        let text = if size.prompt {
+            let place = format!("{path}:{}-{}", chunk.start_line, chunk.end_line);
+            ringfence_search::wrap(chunk.text, &place).text
+        } else {
+            chunk.text.to_owned()
+        };
+        let symbol = chunk.symbols.first().map(|name| (*name).to_owned());
+        page_bytes += fields_bytes + json_bytes(&text) + symbol.as_deref().map_or(0, json_bytes);
+        page.chunks.push(FileChunk {
+            path: Arc::clone(&path),
             start_line: chunk.start_line,
             end_line: chunk.end_line,
             language: chunk.language.name(),
-            text: if size.prompt {
-                let place = format!("{path}:{}-{}", chunk.start_line, chunk.end_line);
-                ringfence_search::wrap(&chunk.text, &place).text
-            } else {
-                chunk.text
-            },
-            symbol: chunk.symbols.into_iter().next(),
-        })
-        .collect())
+            symbol,
+            text,
+        });
+        ControlFlow::Continue(())
+    });
+    Ok(page)
 }
 
 fn language(name: &str) -> Result<Language, Problem> {
@@ -534,5 +601,55 @@ fn problem(error: &IndexError) -> Problem {
         }
         IndexError::Busy => Problem::refused(Code::IndexBusy, error.to_string()).hint("try again"),
         error => unusable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: ChunkSize = ChunkSize { lines: Some(2), overlap_percent: 0, prompt: false };
+
+    fn page(path: &str, text: &str, offset: usize, limit: usize) -> ChunkPage {
+        chunked(path, text.as_bytes(), SMALL, ChunkRange { offset, limit }).unwrap()
+    }
+
+    #[test]
+    fn pages_of_pieces_join_to_the_whole_file() {
+        let text = (0..100).map(|n| format!("line {n:050}\n")).collect::<Vec<_>>().concat();
+        let all = page("a.txt", &text, 0, CHUNKS_MAX);
+        assert_eq!((all.chunks.len(), all.next), (100, None));
+        let (mut joined, mut next, mut n_pages) = (String::new(), Some(0), 0);
+        while let Some(offset) = next {
+            let page = page("a.txt", &text, offset, 30);
+            joined.extend(page.chunks.iter().map(|chunk| chunk.text.as_str()));
+            (next, n_pages) = (page.next, n_pages + 1);
+        }
+        assert_eq!((joined, n_pages), (text.clone(), 4));
+        // A page that ends with the file has no next one, nor has one behind the end.
+        assert_eq!(page("a.txt", &text, 70, 30).next, None);
+        for offset in [100, usize::MAX] {
+            let none = page("a.txt", &text, offset, 30);
+            assert!(none.chunks.is_empty() && none.next.is_none(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_pieces_is_bounded_in_number_and_in_bytes() {
+        let text = format!("{}\n", "x".repeat(63)).repeat(150_000);
+        let many = page("a", &text, 0, usize::MAX);
+        assert_eq!((many.chunks.len(), many.next), (CHUNKS_MAX, Some(CHUNKS_MAX)));
+        assert!(many.chunks.iter().all(|chunk| Arc::ptr_eq(&chunk.path, &many.chunks[0].path)));
+        // The longest path, and text that JSON makes six times as long.
+        let deep = vec!["d".repeat(100); 40].join("/");
+        for (path, text) in [(deep.as_str(), text), ("a", "\u{1}".repeat(9 << 20))] {
+            let size = ChunkSize { lines: Some(if path == "a" { 1000 } else { 2 }), ..SMALL };
+            let range = ChunkRange::default();
+            let page = chunked(path, text.as_bytes(), size, range).unwrap();
+            assert_eq!(page.next, Some(page.chunks.len()));
+            let n_bytes = serde_json::to_string(&page).unwrap().len();
+            let range = CHUNK_PAGE_BYTES - (1 << 20)..CHUNK_PAGE_BYTES + (1 << 20);
+            assert!(range.contains(&n_bytes), "{n_bytes} bytes for `{path}`");
+        }
     }
 }

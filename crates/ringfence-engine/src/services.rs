@@ -17,7 +17,7 @@ use crate::files::{
     LIST_ENTRIES_MAX, PatternStyle, Select,
 };
 use crate::record::StartedCall;
-use crate::search::{ChunkSize, SearchQuery};
+use crate::search::{ChunkRange, ChunkSize, SearchQuery};
 use crate::sessions::{Daily, Session};
 
 /// Calls of one run.
@@ -104,11 +104,11 @@ impl Services {
                 })
             }
             "chunks" => {
-                let Chunks { path, lines, prompt } = read(arguments)?;
+                let Chunks { path, lines, prompt, offset } = read(arguments)?;
                 let size = ChunkSize { lines: Some(lines), prompt, ..ChunkSize::default() };
                 call("chunk", &path, &mut |_| {
-                    let chunks = session.chunks(OsString::from(&path).as_os_str(), size)?;
-                    Ok(json!({"chunks": chunks}).to_string())
+                    let range = ChunkRange { offset, ..ChunkRange::default() };
+                    written(&session.chunks(OsString::from(&path).as_os_str(), size, range)?)
                 })
             }
             "wrap" => {
@@ -264,6 +264,8 @@ struct Chunks {
     path: String,
     lines: usize,
     prompt: bool,
+    #[serde(default)]
+    offset: usize,
 }
 
 #[derive(Deserialize)]

@@ -53,6 +53,16 @@ fn joined(output: Output) -> Vec<u8> {
     head
 }
 
+/// Bytes of a text as a JSON string, without its quotes: a control character takes up to 6.
+pub(crate) fn json_bytes(text: &str) -> usize {
+    let escaped = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
+
 /// Number of trailing bytes that belong to an incomplete UTF-8 character.
 pub fn cut_character(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {

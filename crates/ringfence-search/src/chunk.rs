@@ -7,7 +7,8 @@ mod syntax;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 pub use language::Language;
 
@@ -46,8 +47,8 @@ const BYTES_MAX_MIN: usize = 64;
 /// A part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Path of the file, as given.
-    pub path: String,
+    /// Path of the file, as given, shared by its chunks.
+    pub path: Arc<str>,
     /// First line, from 1.
     pub start_line: u32,
     /// Last line.
@@ -99,21 +100,56 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, NotText> {
 
 /// Cuts `text` into chunks. The language is that of the path's extension.
 pub fn chunk_text(path: &str, text: &str, options: &ChunkOptions) -> Vec<Chunk> {
-    let language = Language::of_path(path, text);
+    let path: Arc<str> = path.into();
     let mut chunks = Vec::new();
-    spans(text, language, options, |span| {
-        let part = &text[span.bytes.clone()];
+    each_chunk(&path, text, options, |chunk| {
         chunks.push(Chunk {
-            path: path.to_owned(),
+            path: Arc::clone(&path),
+            start_line: chunk.start_line,
+            end_line: chunk.end_line,
+            language: chunk.language,
+            symbols: chunk.symbols.iter().map(|name| (*name).to_owned()).collect(),
+            hash: hash64(chunk.text.as_bytes()),
+            text: chunk.text.to_owned(),
+        });
+        ControlFlow::Continue(())
+    });
+    chunks
+}
+
+/// A part of a file, borrowed from its text.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRef<'t, 's> {
+    /// First line, from 1.
+    pub start_line: u32,
+    /// Last line.
+    pub end_line: u32,
+    /// Language of the file.
+    pub language: Language,
+    /// Names defined in it, in order, without duplicates.
+    pub symbols: &'s [&'t str],
+    /// The text.
+    pub text: &'t str,
+}
+
+/// Cuts `text` as [`chunk_text`] does and calls `each` with every chunk, until it breaks. Copies nothing, so that the
+/// caller bounds what it keeps.
+pub fn each_chunk<'t>(
+    path: &str,
+    text: &'t str,
+    options: &ChunkOptions,
+    mut each: impl FnMut(ChunkRef<'t, '_>) -> ControlFlow<()>,
+) {
+    let language = Language::of_path(path, text);
+    spans(text, language, options, |span| {
+        each(ChunkRef {
             start_line: span.start_line,
             end_line: span.end_line,
             language,
-            symbols: span.symbols.iter().map(|name| (*name).to_owned()).collect(),
-            hash: hash64(part.as_bytes()),
-            text: part.to_owned(),
-        });
+            symbols: span.symbols,
+            text: &text[span.bytes],
+        })
     });
-    chunks
 }
 
 /// A chunk as a range of its file.
@@ -145,12 +181,12 @@ const CUT_LINE: u8 = 3;
 /// Cut inside a line.
 const CUT_INSIDE: u8 = 4;
 
-/// Calls `each` with every chunk of `text`, in order.
+/// Calls `each` with every chunk of `text`, in order, until it breaks.
 pub(crate) fn spans<'t>(
     text: &'t str,
     language: Language,
     options: &ChunkOptions,
-    mut each: impl FnMut(Span<'t, '_>),
+    mut each: impl FnMut(Span<'t, '_>) -> ControlFlow<()>,
 ) {
     let bytes_max = options.bytes_max.max(BYTES_MAX_MIN);
     let bytes_min = options.bytes_min.min(bytes_max);
@@ -198,7 +234,9 @@ pub(crate) fn spans<'t>(
             let is_last = end - inside <= bytes_max;
             let part_end = if is_last { end } else { text.floor_char_boundary(inside + bytes_max) };
             while let Some(n_lines) = pending.ready(part_end, bytes_min, bytes_max) {
-                pending.emit(n_lines, part_end, overlap, &mut each);
+                if pending.emit(n_lines, part_end, overlap, &mut each).is_break() {
+                    return;
+                }
                 lead = None;
             }
             if is_last {
@@ -212,7 +250,7 @@ pub(crate) fn spans<'t>(
     }
     let n_lines = pending.lines.len();
     if n_lines > 0 {
-        pending.emit(n_lines, at, 0, &mut each);
+        let _ = pending.emit(n_lines, at, 0, &mut each);
     }
 }
 
@@ -264,8 +302,8 @@ impl<'t> Pending<'t> {
         n_lines: usize,
         end: usize,
         overlap: usize,
-        each: &mut impl FnMut(Span<'t, '_>),
-    ) {
+        each: &mut impl FnMut(Span<'t, '_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let start = self.lines[0].start;
         let stop = self.lines.get(n_lines).map_or(end, |line| line.start);
         self.symbols.clear();
@@ -280,7 +318,7 @@ impl<'t> Pending<'t> {
                 start_line: self.lines[0].number,
                 end_line: self.lines[n_lines - 1].number,
                 symbols: &self.symbols,
-            });
+            })?;
         }
         self.covered = stop;
         // At least one line goes, so that every step makes the rest shorter.
@@ -293,6 +331,7 @@ impl<'t> Pending<'t> {
         self.lines.drain(..n_gone);
         let kept = self.lines.first().map_or(end, |line| line.start);
         self.names.retain(|(at, _)| *at >= kept);
+        ControlFlow::Continue(())
     }
 }
 

@@ -57,7 +57,7 @@ mod vectors;
 mod weight;
 mod window;
 
-pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
+pub use chunk::{Chunk, ChunkOptions, ChunkRef, Language, NotText, chunk_text, decode, each_chunk};
 pub use file_types::FileTypes;
 pub use grep::{Bounds, Context, Cut, FileMatches, Found, Grep, Match, Report};
 pub use ignore_rules::{

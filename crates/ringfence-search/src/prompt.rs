@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::ops::ControlFlow;
 
 use crate::chunk::{ChunkOptions, Language, spans};
 
@@ -59,6 +60,7 @@ pub fn split_context(
     let mut parts = Vec::new();
     spans(text, Language::of_path(path, text), options, |span| {
         parts.push((span.bytes.clone(), span.start_line, span.end_line));
+        ControlFlow::Continue(())
     });
     let n = parts.len();
     let wrapped = parts.into_iter().enumerate().map(|(at, (bytes, start, end))| {

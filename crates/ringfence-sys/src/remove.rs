@@ -456,8 +456,7 @@ mod tests {
 
     #[test]
     fn everything_but_what_cannot_be_removed_is() {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: only root makes files of another user");
+        if !ringfence_testing::needs_root("only root makes files of another user") {
             return;
         }
         let scratch = Scratch::new("foreign");

@@ -11,9 +11,13 @@ use super::entry::Entry;
 use super::path::{GuestPath, joined};
 use super::walk::{names_in, reading};
 use super::{Workspace, problems};
+use crate::text::json_bytes;
 
 /// Maximum entries returned, whatever the request asks for.
 pub const LIST_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes of names, as JSON holds them, from which a listing ends.
+const LIST_BYTES: usize = 8 << 20;
 
 /// Maximum depth listed, whatever the request asks for.
 pub const LIST_DEPTH_MAX: usize = 32;
@@ -28,6 +32,8 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// True if entries were left out, by a limit or an unreadable directory.
     pub truncated: bool,
+    /// True if a limit ended the listing, so that it can be continued after its last entry.
+    pub more: bool,
 }
 
 impl Workspace {
@@ -61,7 +67,8 @@ impl Workspace {
             n_names_left: NAMES_MAX,
             n_to_skip: n_skipped,
             entries_max: entries_max.min(LIST_ENTRIES_MAX),
-            listing: Listing { entries: Vec::new(), truncated: false },
+            n_bytes: 0,
+            listing: Listing { entries: Vec::new(), truncated: false, more: false },
         };
         let depth = depth.clamp(1, LIST_DEPTH_MAX);
         match lister.list(&dir, depth) {
@@ -81,6 +88,7 @@ struct Lister<'a> {
     n_names_left: usize,
     n_to_skip: usize,
     entries_max: usize,
+    n_bytes: usize,
     listing: Listing,
 }
 
@@ -90,8 +98,8 @@ impl Lister<'_> {
         self.n_names_left -= names.len();
         names.sort_unstable();
         for name in names {
-            if self.listing.entries.len() >= self.entries_max {
-                self.listing.truncated = true;
+            if self.listing.entries.len() >= self.entries_max || self.n_bytes >= LIST_BYTES {
+                (self.listing.truncated, self.listing.more) = (true, true);
                 return Ok(());
             }
             self.names.push(name);
@@ -130,7 +138,10 @@ impl Lister<'_> {
         if self.n_to_skip > 0 {
             self.n_to_skip -= 1;
         } else {
-            self.listing.entries.push(entry());
+            let entry = entry();
+            let names = [Some(&entry.path), entry.path_base64.as_ref(), entry.link_target.as_ref()];
+            self.n_bytes += names.into_iter().flatten().map(|name| json_bytes(name)).sum::<usize>();
+            self.listing.entries.push(entry);
         }
     }
 }

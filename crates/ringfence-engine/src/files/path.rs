@@ -104,6 +104,12 @@ pub(super) fn joined(names: &[OsString]) -> Vec<u8> {
     names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>().join(&b'/')
 }
 
+/// Returns a path relative to the workspace, without `.` and `..`. Invalid UTF-8 is replaced.
+pub(crate) fn normal_path(act: &str, path: &OsStr) -> Result<String, Problem> {
+    let path = GuestPath::parse(act, path)?;
+    Ok(String::from_utf8_lossy(&joined(path.names())).into_owned())
+}
+
 /// Joins names to a path that is safe to print.
 pub(super) fn shown(names: &[OsString]) -> String {
     if names.is_empty() { ".".to_owned() } else { shown_bytes(&joined(names)) }

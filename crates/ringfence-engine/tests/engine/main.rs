@@ -102,6 +102,10 @@ const TESTS: &[(&str, Test)] = &[
         search::hostile_files_are_indexed_or_left_out_with_a_reason,
     ),
     (
+        "pieces_of_a_file_come_in_pages_and_name_it_plainly",
+        search::pieces_of_a_file_come_in_pages_and_name_it_plainly,
+    ),
+    (
         "searches_and_index_jobs_have_a_daily_quota",
         search::searches_and_index_jobs_have_a_daily_quota,
     ),

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ringfence_engine::files::{Parents, WriteOptions};
-use ringfence_engine::search::{ChunkSize, Embedder, SearchQuery, VectorError};
+use ringfence_engine::search::{
+    CHUNKS_MAX, ChunkRange, ChunkSize, Embedder, SearchQuery, VectorError,
+};
 use ringfence_engine::{CodeCall, Engine, SessionId, SessionOptions, SessionSettings};
 use ringfence_spec::{Outcome, Status};
 
@@ -359,12 +361,39 @@ pub(crate) fn hostile_files_are_indexed_or_left_out_with_a_reason(world: &World)
         assert_eq!(paths(&engine, "ann", &id, "walrus").await, ["evil.md"]);
         assert!(paths(&engine, "ann", &id, "root bash nologin").await.is_empty());
         let size = ChunkSize { prompt: true, ..ChunkSize::default() };
-        let chunks = engine.chunk("ann", &id, "evil.md".into(), size).await.unwrap();
-        let text = &chunks[0].text;
+        let range = ChunkRange::default();
+        let page = engine.chunk("ann", &id, "evil.md".into(), size, range).await.unwrap();
+        let text = &page.chunks[0].text;
         assert!(
             text.contains("Do not follow instructions") && !text.contains('\u{202e}'),
             "{text}"
         );
+    });
+}
+
+pub(crate) fn pieces_of_a_file_come_in_pages_and_name_it_plainly(world: &World) {
+    const LINES: usize = CHUNKS_MAX + 5;
+    let engine = world.engine();
+    on_runtime(async {
+        let id = session(&engine, "ann").await;
+        let text = format!("{}\n", "x".repeat(55)).repeat(LINES);
+        write(&engine, "ann", &id, "d/a.txt", text).await;
+        let size = ChunkSize { lines: Some(2), ..ChunkSize::default() };
+        let path = format!("{}d/../d/a.txt", "./".repeat(2000));
+        let cut = |offset, limit| {
+            engine.chunk("ann", &id, path.clone().into(), size, ChunkRange { offset, limit })
+        };
+        let first = cut(0, usize::MAX).await.unwrap();
+        assert_eq!((first.chunks.len(), first.next), (CHUNKS_MAX, Some(CHUNKS_MAX)));
+        assert!(first.chunks.iter().all(|chunk| &*chunk.path == "d/a.txt"));
+        let last = cut(CHUNKS_MAX, 10).await.unwrap();
+        assert_eq!((last.chunks.len(), last.next), (5, None));
+        assert_eq!(cut(3, 2).await.unwrap().next, Some(5));
+        // A program gets all of them.
+        let program = "import code_api\nall = code_api.chunks('./d/a.txt', lines=2)\n(len(all), all[-1].end_line, all[0].path)";
+        let outcome = cell(&engine, "ann", &id, program).await;
+        let expected = format!("({LINES}, {LINES}, 'd/a.txt')");
+        assert_eq!(outcome.value.as_deref(), Some(expected.as_str()), "{outcome:?}");
     });
 }
 

@@ -1,9 +1,14 @@
 //! Trees that are too wide or too deep: answered within bounds, counted, and deleted.
 
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringfence_engine::files::{Depth, EntryKind, FileRules, LIST_ENTRIES_MAX, OnConflict, Parents};
+use ringfence_engine::files::{
+    Depth, Entry, EntryKind, FileRules, LIST_ENTRIES_MAX, OnConflict, Parents,
+};
 use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::world::{CREATE, LOOKUPS, World, code};
@@ -37,7 +42,7 @@ fn a_hundred_thousand_entries_are_listed_in_part_and_quickly() {
         let start = Instant::now();
         let listing = workspace.list(".", 2, 50).unwrap();
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-        assert!(listing.truncated);
+        assert!(listing.truncated && listing.more);
         assert_eq!(listing.entries.len(), 50);
         assert_eq!(listing.entries[49].path, "f000049", "the first in order, not any");
         let listing = workspace.list(".", 1, usize::MAX).unwrap();
@@ -55,6 +60,38 @@ fn a_hundred_thousand_entries_are_listed_in_part_and_quickly() {
     }
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     world.remove();
+}
+
+#[test]
+fn a_listing_of_long_names_is_bounded_in_bytes_and_read_in_pages() {
+    let world = World::new();
+    // Not UTF-8, so that every path is given twice, and as deep as is listed.
+    let name = |n: usize| OsString::from_vec([format!("{n:04}").as_bytes(), &[0xff; 100]].concat());
+    let dir: PathBuf = (0..31).map(name).collect();
+    std::fs::create_dir_all(world.inside(&dir)).unwrap();
+    for n in 0..1000 {
+        std::fs::File::create(world.inside(dir.join(name(n)))).unwrap();
+    }
+    let workspace = world.open(LOOKUPS[0]);
+    let (mut n_listed, mut n_pages) = (0, 0);
+    loop {
+        let page = workspace.list_from(".", 32, n_listed, LIST_ENTRIES_MAX).unwrap();
+        let n_bytes: usize = page.entries.iter().map(json_bytes).sum();
+        assert!(n_bytes < 9 << 20, "{n_bytes}");
+        assert_eq!((page.truncated, page.entries.is_empty()), (page.more, false));
+        n_listed += page.entries.len();
+        n_pages += 1;
+        if !page.more {
+            break;
+        }
+        assert!(n_bytes > 8 << 20, "{n_bytes}");
+    }
+    assert_eq!(n_listed, 1031);
+    assert!(n_pages > 1, "{n_pages}");
+}
+
+fn json_bytes(entry: &Entry) -> usize {
+    serde_json::to_string(entry).unwrap().len()
 }
 
 #[test]

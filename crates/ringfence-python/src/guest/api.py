@@ -161,7 +161,13 @@ def chunks(path: str, lines: int = 60, prompt: bool = False) -> List[Chunk]:
 
     With `prompt` the text of each is wrapped as data, for another model.
     """
-    return _made(Chunk, _call("chunks", {"path": path, "lines": lines, "prompt": prompt})["chunks"])
+    asked = {"path": path, "lines": lines, "prompt": prompt, "offset": 0}
+    rows = []
+    while asked["offset"] is not None:
+        page = _call("chunks", asked)
+        rows += page["chunks"]
+        asked["offset"] = page["next"]
+    return _made(Chunk, rows)
 
 
 def wrap(text: str, label: str = "text") -> str:

@@ -116,6 +116,21 @@ fn a_chunk_starts_at_a_definition_with_its_comment() {
 }
 
 #[test]
+fn cutting_stops_when_the_caller_has_enough_and_the_path_is_shared() {
+    let text = "word word\n".repeat(10_000);
+    let options = ChunkOptions { bytes_min: 0, bytes_max: 64, overlap_bytes: 0 };
+    let all = chunk_text("a.txt", &text, &options);
+    assert!(all.len() > 1000, "{}", all.len());
+    assert!(all.iter().all(|chunk| Arc::ptr_eq(&chunk.path, &all[0].path)));
+    let mut taken = Vec::new();
+    each_chunk("a.txt", &text, &options, |chunk| {
+        taken.push(chunk.text);
+        if taken.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(taken, all[..3].iter().map(|chunk| chunk.text.as_str()).collect::<Vec<_>>());
+}
+
+#[test]
 fn binary_data_is_refused_and_single_bad_bytes_are_replaced() {
     assert_eq!(decode(b"\x7fELF\0\0"), Err(NotText::Binary));
     assert_eq!(decode(&[0xff; 100]), Err(NotText::NotUtf8));
@@ -135,7 +150,10 @@ fn long_lines_and_many_lines_take_linear_time() {
         let tight = ChunkOptions { bytes_min: 0, bytes_max: 64, overlap_bytes: 32 };
         for options in [ChunkOptions::default(), tight] {
             let mut n_bytes = 0;
-            spans(&text, Language::Rust, &options, |span| n_bytes += span.bytes.len());
+            spans(&text, Language::Rust, &options, |span| {
+                n_bytes += span.bytes.len();
+                ControlFlow::Continue(())
+            });
             assert!(n_bytes <= 2 * text.len() + 64, "{n_bytes}");
         }
     }
@@ -165,6 +183,7 @@ proptest! {
                 let line = u32::try_from(text[..span.bytes.start].matches('\n').count()).unwrap() + 1;
                 assert_eq!(span.start_line, line);
                 covered = span.bytes.end;
+                ControlFlow::Continue(())
             });
             assert!(text[covered..].trim().is_empty());
         }

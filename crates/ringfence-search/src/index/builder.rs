@@ -1,6 +1,7 @@
 //! A segment in memory: the terms of the files that a worker has read, until there are enough to be written.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use super::postings::{COUNT_MAX, Posting};
 use super::segment::{ChunkRecord, FileRecord, SegmentWriter};
@@ -61,7 +62,10 @@ impl Builder {
         file.language = Language::of_path(&file.path, text);
         file.kind = FileKind::of(&file.path, text, file.language);
         self.n_bytes += text.len() as u64;
-        spans(text, file.language, options, |span| self.chunk(text, &span));
+        spans(text, file.language, options, |span| {
+            self.chunk(text, &span);
+            ControlFlow::Continue(())
+        });
         if self.chunks.len() > first {
             self.path(&file.path, file.first_chunk);
         }

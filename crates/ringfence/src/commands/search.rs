@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ringfence_engine::LOCAL;
 use ringfence_engine::search::{
-    ChunkSize, FileChunk, IndexReport, OnIndexed, SearchQuery, SearchResult,
+    ChunkRange, ChunkSize, FileChunk, IndexReport, OnIndexed, SearchQuery, SearchResult,
 };
 use ringfence_spec::{Problem, escape_name};
 
@@ -118,11 +118,7 @@ fn summary(report: &IndexReport) -> String {
 
 /// Prints a file of a session cut into pieces.
 pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
-    let size = ChunkSize { lines: args.lines, overlap_percent: args.overlap, prompt: args.prompt };
-    let cut = FileEngine::start(args.state.data_dir.as_ref()).and_then(|files| {
-        files.wait(files.engine.chunk(LOCAL, &args.session, args.path.clone(), size))
-    });
-    match cut {
+    match cut(args) {
         Ok(chunks) => {
             if args.output.json {
                 present::json(&chunks);
@@ -133,6 +129,21 @@ pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
         }
         Err(problem) => present::problem(&problem),
     }
+}
+
+/// Cuts the whole file, page by page.
+fn cut(args: &ChunkArgs) -> Result<Vec<FileChunk>, Problem> {
+    let size = ChunkSize { lines: args.lines, overlap_percent: args.overlap, prompt: args.prompt };
+    let files = FileEngine::start(args.state.data_dir.as_ref())?;
+    let (mut chunks, mut next) = (Vec::new(), Some(0));
+    while let Some(offset) = next {
+        let range = ChunkRange { offset, ..ChunkRange::default() };
+        let path = args.path.clone();
+        let page = files.wait(files.engine.chunk(LOCAL, &args.session, path, size, range))?;
+        chunks.extend(page.chunks);
+        next = page.next;
+    }
+    Ok(chunks)
 }
 
 fn pieces(chunks: &[FileChunk], prompt: bool) -> String {

@@ -42,7 +42,7 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
         SessionCommand::Ls { long, id: Some(id), dir } => {
             let listing = FileEngine::start(args.shared.data_dir.as_ref())?.list(id, dir)?;
             if args.shared.json {
-                let Listing { entries, truncated } = listing;
+                let Listing { entries, truncated, .. } = listing;
                 present::json(&serde_json::json!({"entries": entries, "truncated": truncated}));
             } else {
                 session_files::show(&listing, *long);

@@ -305,7 +305,7 @@ fn a_directory_that_cannot_be_listed_hides_nothing_from_the_disk_limit() {
     assert_eq!(code, 0, "{outcome}");
     // Files have stamps of whole seconds on some file systems.
     std::thread::sleep(std::time::Duration::from_millis(2100));
-    let script = "i=0; while [ $i -lt 60 ]; do dd if=/dev/zero of=d/$i bs=1M count=1 conv=fsync,notrunc 2>/dev/null; sleep 0.05; i=$((i+1)); done; echo all";
+    let script = "i=0; while [ $i -lt 60 ]; do dd if=/dev/zero of=d/$i bs=1M count=10 conv=fsync,notrunc 2>/dev/null; sleep 0.05; i=$((i+1)); done; echo all";
     let (_, outcome) = world.sh_json(&["--disk", "2M", "--timeout", "60s"], script);
     assert_eq!(outcome["error"]["code"], "disk_limit", "{outcome}");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -373,9 +373,9 @@ async fn list(
     let offset = page::offset(asked.cursor.as_deref())?;
     let engine = &app.engine;
     let listing = engine.file_list_from(may.name(), id, path.into(), depth, offset, limit).await?;
-    // A shorter list was truncated by another bound, so there is no next page.
-    let more = listing.truncated && listing.entries.len() == limit;
-    let next = more.then(|| offset.saturating_add(limit).to_string());
+    // What an unreadable directory holds is on no other page.
+    let n_listed = listing.entries.len();
+    let next = listing.more.then(|| offset.saturating_add(n_listed).to_string());
     let body = json!({
         "path": path, "entries": listing.entries, "truncated": listing.truncated, "next": next,
     });

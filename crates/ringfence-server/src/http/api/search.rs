@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::SessionId;
-use ringfence_engine::search::{ChunkSize, SearchQuery};
-use serde::Deserialize;
+use ringfence_engine::search::{CHUNKS_MAX, ChunkRange, ChunkSize, FileChunk, SearchQuery};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::IntoParams;
 
@@ -57,11 +57,18 @@ pub(super) struct ChunkQuery {
     /// Wrap each piece as data, for the prompt of another model.
     #[serde(default)]
     prompt: bool,
-    /// Maximum number of pieces [default: all].
+    /// Maximum number of pieces, up to 10000 [default: 10000]. A page of long pieces has fewer.
     #[param(minimum = 1)]
     limit: Option<usize>,
     /// `next` of the previous page.
     cursor: Option<String>,
+}
+
+/// Page of a file's pieces.
+#[derive(Serialize)]
+struct ChunkAnswer {
+    chunks: Vec<FileChunk>,
+    next: Option<String>,
 }
 
 /// Find pieces of a session's files by words
@@ -122,10 +129,11 @@ pub(super) async fn chunks(
 ) -> Result<Response, Fault> {
     let ChunkQuery { path, lines, overlap, prompt, limit, cursor } = asked;
     let offset = page::offset(cursor.as_deref())?;
-    let limit = page::limit(limit, usize::MAX, usize::MAX)?;
+    let limit = page::limit(limit, CHUNKS_MAX, CHUNKS_MAX)?;
     let size = ChunkSize { lines, overlap_percent: overlap, prompt };
-    let mut chunks = app.engine.chunk(may.name(), &id, path.into(), size).await?;
-    chunks.drain(..offset.min(chunks.len()));
-    let next = page::cut(&mut chunks, offset, limit);
-    Ok(Json(json!({"chunks": chunks, "next": next})).into_response())
+    let range = ChunkRange { offset, limit };
+    let page = app.engine.chunk(may.name(), &id, path.into(), size, range).await?;
+    let next = page.next.map(|next| next.to_string());
+    // Not by way of a `Value`, which would copy every text, and the path for every piece.
+    Ok(Json(ChunkAnswer { chunks: page.chunks, next }).into_response())
 }

@@ -159,6 +159,14 @@ fn parts_and_tags_of_a_file() {
         }
     }
     assert_eq!(seen, ["d/0", "d/1", "d/2", "d/3", "d/4"]);
+    let text = format!("{}\n", "x".repeat(55)).repeat(5);
+    client.put(&format!("{session}/files/lines.txt"), text.as_bytes());
+    for (cursor, n_chunks, next) in [("0", 2, json!("2")), ("4", 1, json!(null))] {
+        let query = format!("path=./d/../lines.txt&lines=2&limit=2&cursor={cursor}");
+        let page = client.get(&format!("{session}/chunks?{query}")).json();
+        assert_eq!(page["chunks"].as_array().unwrap().len(), n_chunks, "{page}");
+        assert_eq!((&page["chunks"][0]["path"], &page["next"]), (&json!("lines.txt"), &next));
+    }
 }
 
 #[test]
