@@ -1,14 +1,17 @@
 //! Calls of a running program to the host: a service by name, a call id, JSON arguments, and a JSON result or a failure.
 //! Frames of the guest's are hostile: bounded, checked, and one that is malformed ends the reading of its channel. Calls are
 //! made on a thread of their own, so that the deadline, the memory limit and the output of the run are watched meanwhile.
+//!
+//! Arguments and large results are in the host's memory, which no limit of the run counts. So a run has at most one large
+//! result, which is taken back when its next call begins or when it ends, whatever the guest has read of it.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringfence_sys::CallError;
+use ringfence_sys::{CallError, RevocableMemoryFile};
 use serde_json::json;
 
 use crate::channel::{self, CHUNK_BYTES, Frame};
@@ -21,6 +24,9 @@ const SERVICE_BYTES_MAX: usize = 64;
 
 /// The longest arguments of a call.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 20;
+
+/// The longest arguments of the calls that wait or are made, together.
+const ARGUMENTS_BYTES_ALL: usize = 2 * ARGUMENTS_BYTES_MAX;
 
 /// The largest result.
 const RESULT_BYTES_MAX: usize = 64 << 20;
@@ -58,12 +64,28 @@ pub(crate) struct Calls {
     thread: Option<SyncSender<Call>>,
     /// The beginning of the next call's arguments.
     begun: Vec<u8>,
+    held: Arc<Held>,
     stop: Arc<AtomicBool>,
+}
+
+/// Memory of the host that a run uses.
+#[derive(Default)]
+struct Held {
+    /// Bytes of arguments of the calls that wait or are made.
+    argument_bytes: AtomicUsize,
+    /// The last result, if it is large.
+    result: Mutex<Option<RevocableMemoryFile>>,
+}
+
+impl Held {
+    fn result(&self) -> MutexGuard<'_, Option<RevocableMemoryFile>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Calls {
     pub(crate) fn new(broker: Option<Arc<dyn Broker>>) -> Self {
-        Self { broker, thread: None, begun: Vec::new(), stop: Arc::default() }
+        Self { broker, thread: None, begun: Vec::new(), held: Arc::default(), stop: Arc::default() }
     }
 
     /// Takes the beginning of a call's arguments, which do not fit into one frame. Returns false if they are too long.
@@ -95,33 +117,53 @@ impl Calls {
             let Ok(channel) = channel.try_clone() else { return false };
             let (sender, receiver) = sync_channel(WAITING_MAX);
             let (broker, stop) = (Arc::clone(broker), Arc::clone(&self.stop));
+            let held = Arc::clone(&self.held);
             let thread = std::thread::Builder::new().name("ringfence-calls".to_owned());
-            let started = thread.spawn(move || serve(&channel, broker.as_ref(), &receiver, &stop));
+            let started =
+                thread.spawn(move || serve(&channel, broker.as_ref(), &receiver, &held, &stop));
             if started.is_err() {
                 return false;
             }
             self.thread = Some(sender);
         }
-        self.thread.as_ref().is_some_and(|thread| thread.try_send(call).is_ok())
+        let n_more = call.arguments.len();
+        let n_before = self.held.argument_bytes.fetch_add(n_more, Ordering::Relaxed);
+        n_before + n_more <= ARGUMENTS_BYTES_ALL
+            && self.thread.as_ref().is_some_and(|thread| thread.try_send(call).is_ok())
     }
 }
 
 impl Drop for Calls {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        *self.held.result() = None;
     }
 }
 
-fn serve(channel: &OwnedFd, broker: &dyn Broker, calls: &Receiver<Call>, stop: &Arc<AtomicBool>) {
+fn serve(
+    channel: &OwnedFd,
+    broker: &dyn Broker,
+    calls: &Receiver<Call>,
+    held: &Held,
+    stop: &Arc<AtomicBool>,
+) {
     while let Ok(Call { id, service, arguments }) = calls.recv() {
+        // The guest's own module has read a result before it makes the next call.
+        *held.result() = None;
         if stop.load(Ordering::Relaxed) {
             return;
         }
         let result = broker.call(&service, &arguments, stop);
-        // The guest is gone: its death ends the run.
-        if answer(channel.as_fd(), id, result).is_err() {
+        held.argument_bytes.fetch_sub(arguments.len(), Ordering::Relaxed);
+        drop(arguments);
+        // Locked meanwhile: nothing is sent to a run that has ended, and its end takes back what was sent before.
+        let mut last = held.result();
+        if stop.load(Ordering::Relaxed) {
             return;
         }
+        // On failure the guest is gone: its death ends the run.
+        let Ok(large) = answer(channel.as_fd(), id, result) else { return };
+        *last = large;
     }
 }
 
@@ -140,12 +182,12 @@ fn parse(body: &[u8]) -> Option<Call> {
     })
 }
 
-/// Sends the result of a call: in the frame, or as a sealed memory file if it is large.
+/// Sends the result of a call: in the frame, or as a memory file if it is large. Returns that file.
 fn answer(
     channel: BorrowedFd<'_>,
     id: u32,
     result: Result<Vec<u8>, CallFailure>,
-) -> Result<(), CallError> {
+) -> Result<Option<RevocableMemoryFile>, CallError> {
     let failed = |code: &str, message: &str| json!({"code": code, "message": message}).to_string();
     let (word, body) = match result {
         Ok(body) if body.len() > RESULT_BYTES_MAX => {
@@ -156,10 +198,12 @@ fn answer(
     };
     let head = format!("{id} {word}\n");
     if body.len() <= CHUNK_BYTES {
-        return channel::send_now(channel, b'A', &[head.as_bytes(), &body], &[]);
+        channel::send_now(channel, b'A', &[head.as_bytes(), &body], &[])?;
+        return Ok(None);
     }
-    let memory = ringfence_sys::sealed_memory_file("ringfence-result", &body)?;
-    channel::send_now(channel, b'A', &[head.as_bytes()], &[memory.as_fd()])
+    let memory = RevocableMemoryFile::new("ringfence-result", &body)?;
+    channel::send_now(channel, b'A', &[head.as_bytes()], &[memory.as_fd()])?;
+    Ok(Some(memory))
 }
 
 #[cfg(test)]
@@ -212,6 +256,52 @@ mod tests {
         let mut none = Calls::new(None);
         assert!(none.take(&ours, &frame(b"9 echo\n{}")));
         assert!(heard(&guests).0.starts_with(b"9 no\n"));
+    }
+
+    /// The memory files of the next `n` answers, and their bytes.
+    fn held_bytes(guests: &OwnedFd, n: usize) -> (Vec<OwnedFd>, i64) {
+        let mut held = Vec::new();
+        for _ in 0..n {
+            let flags = rustix::net::RecvFlags::empty();
+            held.extend(channel::receive(guests, flags).unwrap().unwrap().fds);
+        }
+        let n_bytes = sum_bytes(&held);
+        (held, n_bytes)
+    }
+
+    fn sum_bytes(files: &[OwnedFd]) -> i64 {
+        files.iter().map(|file| rustix::fs::fstat(file).unwrap().st_size).sum()
+    }
+
+    #[test]
+    fn a_run_has_one_large_result_whatever_the_guest_keeps() {
+        let (ours, guests) = channel::pair().unwrap();
+        let mut calls = Calls::new(Some(Arc::new(Echo)));
+        // None is read before the last is there.
+        for id in 0..10 {
+            assert!(calls.take(&ours, &frame(format!("{id} large\n{{}}").as_bytes())));
+        }
+        let (held, n_bytes) = held_bytes(&guests, 10);
+        assert_eq!((held.len(), n_bytes), (10, 1 << 20));
+        // Nor is one left after the run.
+        drop(calls);
+        assert_eq!(sum_bytes(&held), 0);
+    }
+
+    #[test]
+    fn the_arguments_that_wait_are_bounded_together() {
+        let (ours, _guests) = channel::pair().unwrap();
+        let (tell, told) = sync_channel(1);
+        let mut calls = Calls::new(Some(Arc::new(Slow(tell))));
+        let chunk = frame(&vec![b' '; CHUNK_BYTES]);
+        // Each has the longest arguments of a call; the first is being made.
+        let mut ask = || {
+            (0..ARGUMENTS_BYTES_MAX / CHUNK_BYTES).all(|_| calls.begin(&chunk))
+                && calls.take(&ours, &frame(b"1 any\n"))
+        };
+        assert!(ask() && ask());
+        told.recv_timeout(crate::fake_peer::SOON).unwrap();
+        assert!(!ask());
     }
 
     #[test]

@@ -5,14 +5,14 @@
 //! A service to the user, not a wall: files, file offsets and threads are not rolled back.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Code, Denial, DenialRule, Layer, Problem};
+use ringfence_sys::seccomp::Notification;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -33,6 +33,9 @@ const FORK_MAX: Duration = Duration::from_secs(3);
 
 /// Maximum number of unread frames dropped before a checkpoint. A socket's buffer of 208 KiB holds fewer than 300.
 const UNREAD_FRAMES_MAX: usize = 4096;
+
+/// Exit signal of a fork.
+const SIGCHLD: u64 = 17;
 
 /// Maximum number of distinct refusals recorded for a cell.
 const DENIALS_MAX: usize = 50;
@@ -61,10 +64,19 @@ struct Base {
     turn: Mutex<()>,
     guard: Arc<Guard>,
     listener: Option<JoinHandle<()>>,
+    /// The processes that were forked, until the kernel reports their death.
+    forked: Mutex<Vec<Forked>>,
     /// The first process, which holds the others: when it ends, all do.
     worker: Worker,
     _zygote: Option<(Zygote, ZygoteKeeper)>,
     plan: WorkerPlan,
+}
+
+/// A process that was forked on the host's request.
+#[derive(Debug)]
+struct Forked {
+    host_pid: u32,
+    pidfd: OwnedFd,
 }
 
 /// One checkpoint.
@@ -164,6 +176,7 @@ impl Repl {
             turn: Mutex::new(()),
             guard,
             listener: Some(listener),
+            forked: Mutex::default(),
             worker,
             _zygote: zygote,
             plan: plan.clone(),
@@ -324,22 +337,31 @@ impl Repl {
         Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
     }
 
-    /// Forks the head, which runs only meanwhile.
+    /// Forks the head, which runs only meanwhile. Ends the session if the head forked and did not hand the new process
+    /// over: no deadline, limit or stop would reach that process. So every process in the session's pid namespace is one
+    /// of [`Base::forked`] or the first.
     fn fork(&mut self, cell: u64) -> Result<Process, CallError> {
+        let base = Arc::clone(&self.base);
         self.head()?.ends.resume();
         let forked = self.fork_awake(cell);
         self.head()?.ends.pause();
+        let grant = std::mem::replace(&mut *base.guard.grant(), Grant::Withdrawn);
+        if forked.is_err() && grant == Grant::Used {
+            base.end();
+            // Every checkpoint is dead: there is none to go back to.
+            self.chain.truncate(1);
+        }
         forked
     }
 
     fn fork_awake(&mut self, cell: u64) -> Result<Process, CallError> {
-        let guard = Arc::clone(&self.base.guard);
+        let base = Arc::clone(&self.base);
         let head = self.head()?;
         let (ours, inside) = channel::pair()?;
         let deadline = Instant::now() + FORK_MAX;
         // Frames that an earlier cell left unread do not answer this request.
         drain(&head.ends.channel, deadline)?;
-        let granted = guard.grant(head.host_pid);
+        let granted = base.guard.allow_fork(head.host_pid);
         channel::send_by(&head.ends.channel, b'K', &[], &[inside.as_fd()], deadline)?;
         drop(inside);
         let mut born = expect(&head.ends.channel, b'P', deadline)?;
@@ -350,6 +372,7 @@ impl Repl {
         // guest can get a pidfd of the process that made its channel, which is this one (`SO_PEERPIDFD`).
         let host_pid = receipt::host_pid(&pidfd)?;
         receipt::check_child(host_pid, head.host_pid)?;
+        base.add_new(host_pid, &pidfd)?;
         let ends = Ends { channel: ours, pidfd, ..head.ends.try_clone()? };
         Ok(Process { cell, ends, host_pid, owned: true })
     }
@@ -385,6 +408,34 @@ impl Process {
     }
 }
 
+impl Base {
+    /// Adds a process that was forked. Refuses one that an earlier request made, or that is dead: naming it would hide the
+    /// process that this request made.
+    fn add_new(&self, host_pid: u32, pidfd: &OwnedFd) -> Result<(), CallError> {
+        let mut forked = self.forked.lock().unwrap_or_else(PoisonError::into_inner);
+        // A process that was killed may take a while to die, and has its pid until then.
+        forked.retain(|process| !ringfence_sys::is_ready(&process.pidfd, PollFlags::IN));
+        let is_known = forked.iter().any(|process| process.host_pid == host_pid);
+        // Last: a process that is alive now has had this pid since it was read.
+        if is_known || ringfence_sys::is_ready(pidfd, PollFlags::IN) {
+            return Err(CallError::new(
+                "the session sent the pidfd of an earlier fork",
+                Errno::PERM,
+            ));
+        }
+        forked.push(Forked { host_pid, pidfd: pidfd.try_clone().named(|| "dup")? });
+        Ok(())
+    }
+
+    /// Ends all processes of the session and of its branches. The first is PID 1 of their namespace: the kernel kills the
+    /// others with it, and reports its death after theirs.
+    fn end(&self) {
+        self.worker.ends.kill();
+        let deadline = Instant::now() + FORK_MAX;
+        let _ = ringfence_sys::ready_by(&self.worker.ends.pidfd, PollFlags::IN, deadline);
+    }
+}
+
 impl Drop for Base {
     fn drop(&mut self) {
         self.worker.ends.kill();
@@ -401,27 +452,46 @@ impl Drop for Base {
 struct Guard {
     listener: OwnedFd,
     spec: FilterSpec,
-    /// The process that may fork once, 0 for none.
-    may_fork: AtomicU32,
+    grant: Mutex<Grant>,
     denials: Mutex<Vec<Denial>>,
 }
 
-/// Withdraws the permission when dropped.
+/// Permission to fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grant {
+    /// No process may fork.
+    Withdrawn,
+    /// This process may fork once.
+    Open { host_pid: u32 },
+    /// A fork was let through. The kernel may still have refused it.
+    Used,
+}
+
+/// Withdraws the permission when dropped, if it was not used.
 struct Granted<'a>(&'a Guard);
 
 impl Drop for Granted<'_> {
     fn drop(&mut self) {
-        self.0.may_fork.store(0, Ordering::SeqCst);
+        let mut grant = self.0.grant();
+        if *grant != Grant::Used {
+            *grant = Grant::Withdrawn;
+        }
     }
 }
 
 impl Guard {
     fn new(listener: OwnedFd, spec: FilterSpec) -> Self {
-        Self { listener, spec, may_fork: AtomicU32::new(0), denials: Mutex::default() }
+        let grant = Mutex::new(Grant::Withdrawn);
+        Self { listener, spec, grant, denials: Mutex::default() }
     }
 
-    fn grant(&self, host_pid: u32) -> Granted<'_> {
-        self.may_fork.store(host_pid, Ordering::SeqCst);
+    fn grant(&self) -> MutexGuard<'_, Grant> {
+        self.grant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allows a process to fork once.
+    fn allow_fork(&self, host_pid: u32) -> Granted<'_> {
+        *self.grant() = Grant::Open { host_pid };
         Granted(self)
     }
 
@@ -446,15 +516,31 @@ impl Guard {
         }
     }
 
-    fn answer(&self, call: &ringfence_sys::seccomp::Notification) {
+    /// Lets a fork through if it was granted, and marks the grant as used. Returns false if it was not granted.
+    fn let_fork_through(&self, call: &Notification) -> bool {
+        // Held meanwhile: a grant that was withdrawn has let nothing through, and lets nothing through later.
+        let mut grant = self.grant();
+        if *grant != (Grant::Open { host_pid: call.pid }) {
+            return false;
+        }
+        // A call that a signal interrupted does not wait any more: the kernel makes it again, and reports it again.
+        if ringfence_sys::seccomp::is_waiting(&self.listener, call.id) {
+            *grant = Grant::Used;
+            let _ = ringfence_sys::seccomp::let_through(&self.listener, call.id);
+        }
+        true
+    }
+
+    fn answer(&self, call: &Notification) {
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         // The flags of clone are in a register, so they cannot change after the check. One fork only: the next needs a
         // new grant.
-        let fork = name == "clone" && verdict.rule == DenialRule::Processes;
-        let (free, order) = (0, Ordering::SeqCst);
-        if fork && self.may_fork.compare_exchange(call.pid, free, order, order).is_ok() {
-            let _ = ringfence_sys::seccomp::let_through(&self.listener, call.id);
+        // The exit signal is in the low byte: with SIGCONT the end of a child would have its stopped parent go on.
+        let exit_signal = call.args[0] & 0xff;
+        let fork =
+            name == "clone" && verdict.rule == DenialRule::Processes && exit_signal == SIGCHLD;
+        if fork && self.let_fork_through(call) {
             return;
         }
         let _ = ringfence_sys::seccomp::reply(

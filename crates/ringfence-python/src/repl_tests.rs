@@ -178,6 +178,53 @@ fn a_process_that_is_no_child_of_the_session_is_neither_stopped_nor_killed() {
     grandchildren.into_iter().for_each(kill);
 }
 
+/// Waits for a request to fork, and answers it after a fork that the guard let through.
+fn forks_and_answers(channel: &OwnedFd, guard: &Guard, answer: &[u8]) {
+    while let Ok(Some(frame)) = channel::receive(channel, RecvFlags::empty()) {
+        if frame.kind == b'K' {
+            *guard.grant() = Grant::Used;
+            return fake_peer::send(channel, answer, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_fork_that_is_not_handed_over_ends_the_session_and_not_only_its_head() {
+    for answer in [&b"Nno more processes"[..], b"P7"] {
+        let mut session = Session::new();
+        let guard = Arc::clone(&session.repl.base.guard);
+        let child = session.forks(move |inside| {
+            says(&inside, &[b"D{\"exit\": 0}"]);
+            forks_and_answers(&inside, &guard, answer);
+        });
+        let cell = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap();
+        assert_eq!(cell.ended, CellEnd::Kept);
+        let first = pidfd_of(session.guest.process.id());
+        let broken = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap_err();
+        assert_eq!(broken.code, Code::Repl);
+        assert!(is_dead(&first), "the session goes on");
+        // The kernel ends it with the first one; here they are not in one namespace.
+        let _ = rustix::process::pidfd_send_signal(&child, rustix::process::Signal::KILL);
+    }
+}
+
+#[test]
+fn an_earlier_fork_is_not_taken_for_a_new_one() {
+    let mut session = Session::new();
+    let child = session.forks(drop);
+    let branch = session.repl.branch().unwrap();
+    let sent = child.try_clone().unwrap();
+    session.at_fork(move |channel, _| fake_peer::send(channel, b"P7", &[sent.as_fd()]));
+    let broken = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap_err();
+    assert!(broken.to_string().contains("an earlier fork"), "{broken}");
+    // Nor a process that is dead, and not yet waited for.
+    drop(branch);
+    assert!(is_dead(&child));
+    session.at_fork(move |channel, _| fake_peer::send(channel, b"P7", &[child.as_fd()]));
+    let broken = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap_err();
+    assert_eq!(broken.code, Code::Repl);
+}
+
 #[test]
 fn a_cell_that_reports_its_end_is_kept_and_stopped() {
     let mut session = Session::new();

@@ -61,7 +61,7 @@ pub use fork::{
 pub use fork_loop::fork_loop_code;
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};
-pub use memory::{memory_file, sealed_memory_file};
+pub use memory::{RevocableMemoryFile, memory_file};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{
     Datagram, IpFamily, RouteKind, RoutedFamilies, answer_datagram, connect_raw,

@@ -84,6 +84,15 @@ const TESTS: &[(&str, Test)] = &[
         sessions::a_session_goes_on_after_threads_and_closed_streams,
     ),
     (
+        "no_process_of_a_session_wakes_itself_or_another",
+        sessions::no_process_of_a_session_wakes_itself_or_another,
+    ),
+    ("no_fork_is_kept_from_the_host", sessions::no_fork_is_kept_from_the_host),
+    (
+        "a_program_keeps_no_large_results_in_the_hosts_memory",
+        search::a_program_keeps_no_large_results_in_the_hosts_memory,
+    ),
+    (
         "calls_of_a_program_are_counted_and_end_with_it",
         search::calls_of_a_program_are_counted_and_end_with_it,
     ),

@@ -152,6 +152,42 @@ said
     });
 }
 
+/// Results that a program keeps are not kept in the host's memory, where no limit of the run counts them.
+pub(crate) fn a_program_keeps_no_large_results_in_the_hosts_memory(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = session(&engine, "ann").await;
+        let hoards = r#"
+import os, socket
+with open("ones", "wb") as file:
+    file.write(b"\1" * 500_000)
+channel = socket.socket(fileno=os.dup(3))
+for n in range(10):
+    channel.send(b'Q%d read\n{"path": "ones", "offset": 0, "limit": null}' % n)
+kept = []
+while len(kept) < 10:
+    kept += socket.recv_fds(channel, 100, 4)[1]
+[os.fstat(fd).st_size // 3_000_000 for fd in kept]
+"#;
+        let outcome = cell(&engine, "ann", &id, hoards).await;
+        let expected = "[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]";
+        assert_eq!(outcome.value.as_deref(), Some(expected), "{outcome:?}");
+        // Nor is the last one kept from cell to cell.
+        let outcome = cell(&engine, "ann", &id, "sum(os.fstat(fd).st_size for fd in kept)").await;
+        assert_eq!(outcome.value.as_deref(), Some("0"), "{outcome:?}");
+        // A program that reads its results has all of each, also with threads.
+        let reads = r#"
+import code_api
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as threads:
+    results = list(threads.map(lambda _: len(code_api.read("ones")), range(20)))
+set(results)
+"#;
+        let outcome = cell(&engine, "ann", &id, reads).await;
+        assert_eq!(outcome.value.as_deref(), Some("{500000}"), "{outcome:?}");
+    });
+}
+
 pub(crate) fn calls_of_a_program_are_counted_and_end_with_it(world: &World) {
     let engine = world.engine();
     on_runtime(async {

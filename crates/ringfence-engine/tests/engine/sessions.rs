@@ -493,3 +493,111 @@ pub(crate) fn a_session_goes_on_after_threads_and_closed_streams(world: &World) 
         }
     });
 }
+
+/// Replaces the guest's `checkpoint` by one whose fork goes on while its parent answers with `answer`.
+fn stowaway(answer: &str) -> String {
+    format!(
+        r#"
+import os, sys, time
+frame = sys._getframe()
+while frame.f_code.co_name != "serve":
+    frame = frame.f_back
+names = frame.f_locals["otherwise"].__globals__
+fork = names["fork"]
+def evil(channel, frame, fds):
+    if fork() == 0:
+        while True:
+            with open("stowaway", "a") as file:
+                file.write("x")
+            time.sleep(0.01)
+    {answer}
+    return True
+names["checkpoint"] = evil
+"#
+    )
+}
+
+/// A fork that the session does not hand over ends the session: no process is left that nothing watches.
+pub(crate) fn no_fork_is_kept_from_the_host(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        for answer in [
+            // Nothing, a failure that did not happen, itself, the first process, no process.
+            "time.sleep(60)",
+            "channel.send(b'Nno more processes')",
+            "channel.send(b'P1', [os.pidfd_open(os.getpid())])",
+            "channel.send(b'P1', [os.pidfd_open(1)])",
+            "channel.send(b'P1', [])",
+        ] {
+            let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+            let outcome = cell(&engine, "ann", &id, "x = 1").await;
+            assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+            let outcome = cell(&engine, "ann", &id, &stowaway(answer)).await;
+            assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+            let outcome = cell(&engine, "ann", &id, "x").await;
+            let code = outcome.error.as_ref().map(|error| error.code.as_str());
+            assert_eq!((outcome.status, code), (Status::Failed, Some("repl")), "{outcome:?}");
+            // It may have begun to write before it was ended, and does not go on.
+            let file = world.data().join("sessions").join(id.as_str()).join("workspace/stowaway");
+            let size = || std::fs::metadata(&file).map_or(0, |file| file.len());
+            let before = size();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            assert_eq!(size(), before, "{answer}: it runs between cells");
+            // The next cell begins anew, with the session's files.
+            let outcome = cell(&engine, "ann", &id, "'x' in globals()").await;
+            assert_eq!(outcome.value.as_deref(), Some("False"), "{answer}: {outcome:?}");
+            engine.session_close("ann", &id).await.unwrap();
+        }
+    });
+}
+
+/// A process that the host stopped is not made to go on, by another one or by a timer of its own.
+pub(crate) fn no_process_of_a_session_wakes_itself_or_another(world: &World) {
+    const WRITES: &str = r#"
+import ctypes, os, signal, sys, threading, time
+def write():
+    while True:
+        with open("stowaway", "a") as file:
+            file.write("x")
+        time.sleep(0.01)
+"#;
+    const PARENT: &str = r#"
+frame = sys._getframe()
+while frame.f_code.co_name != "serve":
+    frame = frame.f_back
+names = frame.f_locals["otherwise"].__globals__
+old, me = names["checkpoint"], os.getpid()
+def evil(channel, frame, fds):
+    done = old(channel, frame, fds)
+    if os.getpid() == me:
+        write()
+    return done
+names["checkpoint"] = evil
+"#;
+    const TIMER: &str = r#"
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int), ("rest", ctypes.c_char * 48)]
+libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
+libc.timer_create(1, ctypes.byref(Event(None, signal.SIGCONT, 0, b"")), ctypes.byref(timer))
+libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 50_000_000, 0, 50_000_000), None)
+threading.Thread(target=write, daemon=True).start()
+"#;
+    let engine = world.engine();
+    on_runtime(async {
+        for cells in [&[PARENT, "os.kill(me, signal.SIGCONT)"][..], &[TIMER]] {
+            let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+            cell(&engine, "ann", &id, WRITES).await;
+            for code in cells {
+                cell(&engine, "ann", &id, code).await;
+            }
+            let file = world.data().join("sessions").join(id.as_str()).join("workspace/stowaway");
+            let size = || std::fs::metadata(&file).map_or(0, |file| file.len());
+            // A write that had begun may still end.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let before = size();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            assert_eq!(size(), before, "it runs between cells: {}", cells[0]);
+            engine.session_close("ann", &id).await.unwrap();
+        }
+    });
+}

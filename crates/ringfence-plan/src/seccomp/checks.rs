@@ -65,6 +65,8 @@ pub(super) enum Check {
     PipeSize,
     /// fcntl: nor anything that watches or holds up others.
     Fcntl,
+    /// Signals: in this argument, not one that has a stopped process go on.
+    NoWaking(u8),
     /// sendmsg: not at all, unless the host must be sent descriptors.
     SendRights,
     /// `migrate_pages`, `move_pages`: own pages.
@@ -219,6 +221,9 @@ const MAP_GROWSDOWN: u32 = 0x100;
 const MAP_HUGETLB: u32 = 0x4_0000;
 const MFD_HUGETLB: u32 = 4;
 const SHM_HUGETLB: u32 = 0o4000;
+const SIGCONT: u32 = 18;
+/// Chooses the signal of `O_ASYNC`, which can be SIGCONT.
+const F_SETSIG: u32 = 10;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 const F_SETPIPE_SZ: u32 = 1031;
@@ -390,9 +395,12 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         )],
         Check::Fcntl => {
             let mut guards = guards(Check::PipeSize, spec);
-            let watch = whole(1).these(&[F_SETLEASE, F_NOTIFY]);
+            let watch = whole(1).these(&[F_SETSIG, F_SETLEASE, F_NOTIFY]);
             guards.push(refuse(1, &reasons::OUTSIDE_CODE, [watch]));
             guards
+        }
+        Check::NoWaking(signal) => {
+            vec![refuse(signal, &reasons::PROCESS_CONTROL, [whole(signal).these(&[SIGCONT])])]
         }
         Check::SendRights => match spec.observe {
             Observe::Notify => vec![],

@@ -316,7 +316,7 @@ pub(super) static OUTSIDE_CODE: Reason = denial(
 pub(super) static PROCESS_CONTROL: Reason = denial(
     DenialRule::ProcessControl,
     EPERM,
-    "of prctl, a code run has PR_SET_NAME, PR_SET_VMA and the PR_GET_* queries",
+    "of prctl, a code run has PR_SET_NAME, PR_SET_VMA and the PR_GET_* queries; of signals, all but SIGCONT; of timers, setitimer",
 );
 pub(super) static DEVICE_CONTROL: Reason = denial(
     DenialRule::DeviceControl,

@@ -67,8 +67,11 @@ impl Group {
                 CallRule::Check(Check::NoSocket)
             }
             CallRule::Check(Check::CloneThread) => CallRule::Check(Check::Clone),
+            // They are never stopped.
+            CallRule::Check(Check::NoWaking(_)) => CallRule::Allow,
             CallRule::Refuse(reason)
-                if *reason == reasons::EXEC || *reason == reasons::PROCESSES =>
+                if [&reasons::EXEC, &reasons::PROCESSES, &reasons::PROCESS_CONTROL]
+                    .contains(&reason) =>
             {
                 CallRule::Allow
             }
@@ -136,6 +139,10 @@ const fn in_both(check: Check, calls: &'static str) -> Group {
 
 const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'static str) -> Group {
     Group { command: CallRule::Check(command), code: CallRule::Refuse(code), calls }
+}
+
+const fn checked_for_code(code: Check, calls: &'static str) -> Group {
+    Group { command: CallRule::Allow, code: CallRule::Check(code), calls }
 }
 
 pub(super) static GROUPS: &[Group] = &[
@@ -208,15 +215,18 @@ pub(super) static GROUPS: &[Group] = &[
     // Time.
     everywhere(
         "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times \
-         getitimer setitimer alarm timer_create timer_settime timer_gettime timer_getoverrun \
-         timer_delete",
+         getitimer setitimer alarm timer_settime timer_gettime timer_getoverrun timer_delete",
     ),
+    // Its signal is behind a pointer, and can be SIGCONT.
+    commands_but_not_code(&reasons::PROCESS_CONTROL, "timer_create"),
     // Signals: the pid namespace, or Landlock's signal scope, decides which processes they reach.
     everywhere(
         "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait \
-         rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack kill tkill tgkill pause \
-         restart_syscall pidfd_open pidfd_send_signal",
+         rt_sigsuspend sigaltstack pause restart_syscall pidfd_open",
     ),
+    // The host stops the processes of a session between its cells: none of them may have itself or another go on.
+    checked_for_code(Check::NoWaking(1), "kill tkill rt_sigqueueinfo pidfd_send_signal"),
+    checked_for_code(Check::NoWaking(2), "tgkill rt_tgsigqueueinfo"),
     // Own ids and location.
     everywhere(
         "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups \

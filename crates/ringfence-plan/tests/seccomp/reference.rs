@@ -242,6 +242,7 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
 }
 
 fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
+    let may_start = spec.profile == Profile::CodeWithProcesses;
     match call {
         // Shared with nobody, or growing by itself: memory that no limit on data counts.
         "mmap" if int(3) >> 18 & 1 == 1 => Want::Denial(ENOMEM),
@@ -249,7 +250,13 @@ fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
             let anonymous = int(3) >> 5 & 1 == 1;
             deny_if(int(3) >> 8 & 1 == 1 || anonymous && int(3) & 1 == 1, EPERM)
         }
-        "fcntl" => deny_if([1024, 1026].contains(&int(1)), EPERM),
+        "fcntl" => deny_if([10, 1024, 1026].contains(&int(1)), EPERM),
+        // SIGCONT.
+        "kill" | "tkill" | "rt_sigqueueinfo" | "pidfd_send_signal" if !may_start => {
+            deny_if(int(1) == 18, EPERM)
+        }
+        "tgkill" | "rt_tgsigqueueinfo" if !may_start => deny_if(int(2) == 18, EPERM),
+        "timer_create" => deny_if(!may_start, EPERM),
         "sendmsg" => deny_if(spec.observe == Observe::Errno, EPERM),
         _ if LISTS[2].contains(call) => Want::Allow,
         "clone" => deny_if(new_namespace(int(0)) || int(0) >> 16 & 1 == 0, EPERM),
