@@ -5,10 +5,10 @@ use std::path::Path;
 
 use ringfence_plan::{FileId, FileStamp, WritableDir};
 use ringfence_sys::untrusted::stat_at;
-use rustix::fs::{AtFlags, Mode, Stat};
+use rustix::fs::{AtFlags, FsWord, Mode, Stat};
 use rustix::time::ClockId;
 
-use crate::open::open_exact;
+use crate::open::{is_on, open_exact};
 
 /// Age of a file below which another change could leave it the same time stamp, besides the granularity of the stamp.
 const RACY_NANOS: i128 = 20_000_000;
@@ -17,7 +17,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// File systems without a block device that this kernel stamps with its own clock. An overlay's upper layer cannot be on
 /// NFS (`Documentation/filesystems/overlayfs.rst`); one on virtiofs is taken for local.
-const LOCALLY_STAMPED: [(&str, i64); 5] = [
+const LOCALLY_STAMPED: &[(&str, FsWord)] = &[
     ("overlayfs", 0x794c_7630),
     ("btrfs", 0x9123_683e),
     ("tmpfs", 0x0102_1994),
@@ -116,10 +116,7 @@ impl StartTimes {
 /// Returns true if files of an open directory are stamped with the local clock.
 pub(crate) fn has_local_clock(dir: impl std::os::fd::AsFd, dev: u64) -> bool {
     // Without a block device the kernel makes a number up, whose major part is 0: `get_anon_bdev`.
-    rustix::fs::major(dev) != 0 || {
-        let magic = rustix::fs::fstatfs(dir).map_or(0, |stat| stat.f_type);
-        LOCALLY_STAMPED.iter().any(|(_, f_type)| *f_type == magic)
-    }
+    rustix::fs::major(dev) != 0 || is_on(dir, LOCALLY_STAMPED)
 }
 
 fn start_time(path: &Path, id: FileId, local: Moment) -> StartTime {

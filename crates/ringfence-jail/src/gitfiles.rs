@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use ringfence_plan::FileId;
 use ringfence_sys::untrusted;
 use ringfence_sys::{Budget, CallError};
-use rustix::fs::FileType;
+use rustix::fs::{FileType, FsWord};
 use rustix::io::Errno;
 
 use crate::file_time::StartTimes;
-use crate::open::id_of;
+use crate::open::{id_of, is_on};
 
 /// Maximum number of files and directories checked in one git directory.
 pub(crate) const ENTRIES_MAX: u32 = 20_000;
@@ -44,8 +44,8 @@ const ENTERED: [(&str, usize); 12] = [
 const WITH_LINKS: &str = "info";
 
 /// Filesystems on which a directory has two links plus one for each subdirectory: find(1) relies on the same.
-const COUNTS_DIRECTORIES: [(&str, i64); 3] =
-    [("ext2, ext3, ext4", 0xef53), ("XFS", 0x5846_5342), ("tmpfs", 0x0102_1994)];
+const COUNTS_DIRECTORIES: &[(&str, FsWord)] =
+    &[("ext2, ext3, ext4", 0xef53), ("XFS", 0x5846_5342), ("tmpfs", 0x0102_1994)];
 
 /// Entries of a git directory that are neither files nor directories and that a run put there.
 pub(crate) struct OddFiles<'a> {
@@ -67,8 +67,7 @@ impl<'a> OddFiles<'a> {
         began: &'a StartTimes,
         links_dir: Option<FileId>,
     ) -> Self {
-        let magic = rustix::fs::fstatfs(git_dir).map_or(0, |stat| stat.f_type);
-        let counts_directories = COUNTS_DIRECTORIES.iter().any(|(_, f_type)| *f_type == magic);
+        let counts_directories = is_on(git_dir, COUNTS_DIRECTORIES);
         Self { git_dir, began, counts_directories, links_dir }
     }
 

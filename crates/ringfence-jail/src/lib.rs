@@ -80,7 +80,8 @@ pub use output_buffer::{
 pub use registry::Registry;
 pub use ringfence_sys::untrusted::make_directory;
 pub use ringfence_sys::{
-    Budget, CallError, SignalFd, Signals, is_ready, remove_at, remove_tree, time_until,
+    Budget, CallError, SignalFd, Signals, give_owner_access, is_ready, remove_at, remove_tree,
+    time_until,
 };
 pub use secret_source::read_secret;
 pub use ssh_agent::start_ssh_agent;

@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_plan::FileId;
 use ringfence_sys::untrusted::open_absolute;
 use ringfence_sys::{CallError, Named};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, FsWord, Stat};
 use rustix::io::Errno;
 
 /// Opens a canonical absolute path without following any link and checks that it is still the file `id`. Returns its
@@ -27,6 +27,13 @@ pub(crate) fn exact(
     }
     // The file was replaced between the survey and now.
     Err(CallError::new(format!("open({path:?}): another file than was surveyed"), Errno::STALE))
+}
+
+/// Returns true if a descriptor's file is on one of these file systems, given with their numbers in statfs(2)
+/// (`linux/magic.h`, or the driver's source).
+pub(crate) fn is_on(fd: impl std::os::fd::AsFd, types: &[(&str, FsWord)]) -> bool {
+    let is_one = |of: FsWord| types.iter().any(|(_, f_type)| *f_type == of);
+    rustix::fs::fstatfs(fd).is_ok_and(|fs| is_one(fs.f_type))
 }
 
 pub(crate) fn id_of(stat: &Stat) -> FileId {

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use ringfence_plan::{FileId, KnownLinks, Placeholder, PlaceholderShape, WritableDir};
 use ringfence_sys::untrusted::{self, open_beneath};
 use ringfence_sys::{Budget, CallError, Named};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, FsWord, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::open::open_exact;
+use crate::open::{is_on, open_exact};
 
 /// Maximum size of a record. A larger file was not written by Ringfence.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
@@ -632,8 +632,8 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
 /// follow the directory it is in (`setgid`, a default ACL).
 const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
 
-/// Filesystems that keep no sticky bit, with their numbers in statfs(2) (`linux/magic.h`, or the driver's source).
-const WITHOUT_STICKY_BIT: &[(&str, rustix::fs::FsWord)] = &[
+/// Filesystems that keep no sticky bit.
+const WITHOUT_STICKY_BIT: &[(&str, FsWord)] = &[
     ("FAT", 0x4d44),
     ("exFAT", 0x2011_bab0),
     ("NTFS, driver ntfs", 0x5346_544e),
@@ -647,9 +647,7 @@ const WITHOUT_STICKY_BIT: &[(&str, rustix::fs::FsWord)] = &[
 ];
 
 fn keeps_sticky_bit(dir: &Parent<'_>) -> bool {
-    let is_without =
-        |of: rustix::fs::FsWord| WITHOUT_STICKY_BIT.iter().any(|(_, f_type)| *f_type == of);
-    !rustix::fs::fstatfs(dir).is_ok_and(|fs| is_without(fs.f_type))
+    !is_on(dir, WITHOUT_STICKY_BIT)
 }
 
 /// Clears the umask, which is the process's: it holds names for a run, and has one thread. Dropping it brings the umask

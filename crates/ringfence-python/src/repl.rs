@@ -562,7 +562,7 @@ impl Guard {
     }
 }
 
-/// Drops the frames that wait in a channel. Fails if there is no end of them.
+/// Drops the frames that wait in a channel. Fails if they are too many, or still come at the deadline.
 fn drain(channel: &OwnedFd, deadline: Instant) -> Result<(), CallError> {
     for _ in 0..UNREAD_FRAMES_MAX {
         let Ok(Some(_)) = channel::receive(channel, RecvFlags::DONTWAIT) else { return Ok(()) };

@@ -71,7 +71,7 @@ pub use net::{
 };
 pub use pack::pack_code;
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
-pub use remove::{remove_at, remove_tree};
+pub use remove::{give_owner_access, remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
     Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, thread_cpu_time,

@@ -11,8 +11,8 @@ pub fn memory_file(name: &str, bytes: &[u8]) -> Result<OwnedFd, CallError> {
     write(name, bytes, MemfdFlags::CLOEXEC)
 }
 
-/// A memory file that cannot be written to. Its memory is freed when this is dropped,
-/// whoever else still has a descriptor of the file: it is empty then.
+/// A memory file that cannot be written to. Dropping it empties the file and frees its memory, also if other processes still
+/// have a descriptor of it.
 #[derive(Debug)]
 pub struct RevocableMemoryFile(OwnedFd);
 

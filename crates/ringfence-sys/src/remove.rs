@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::{Budget, CallError, Named as _};
@@ -174,9 +174,8 @@ fn unlink(dir: BorrowedFd<'_>, name: &OsStr, n_removed: &mut u64) -> Result<bool
 }
 
 fn is_directory(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
-    crate::untrusted::stat_at(dir, name).is_some_and(|stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
-    })
+    crate::untrusted::stat_at(dir, name)
+        .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
 /// Moves a directory of the last level into the first one.
@@ -203,27 +202,30 @@ fn enter(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let opened = match open_in(dir, name, flags) {
         Err(Errno::ACCESS) => {
             let seen = open_in(dir, name, OFlags::PATH | OFlags::DIRECTORY)?;
-            if let Some(mode) = mode_to_empty(&seen)? {
-                // fchmod(2) refuses an `O_PATH` descriptor; this path leads to the same file, whatever its name is now.
-                rustix::fs::chmod(format!("/proc/self/fd/{}", seen.as_raw_fd()), mode)?;
-            }
+            give_owner_access(&seen)?;
             return open_in(seen.as_fd(), OsStr::new("."), flags);
         }
         opened => opened?,
     };
-    if let Some(mode) = mode_to_empty(&opened)? {
-        // If it is refused, so is the removal of the first entry.
-        let _ = rustix::fs::fchmod(&opened, mode);
-    }
+    // If it is refused, so is the removal of the first entry.
+    let _ = give_owner_access(&opened);
     Ok(opened)
 }
 
-/// Returns the mode to set so that a directory of this process's user can be emptied; none if nothing is missing.
-fn mode_to_empty(dir: &OwnedFd) -> Result<Option<Mode>, Errno> {
-    let stat = rustix::fs::fstat(dir)?;
+/// Gives the owner of an open directory the access that is missing, if that is this process's user.
+pub fn give_owner_access(dir: impl AsFd) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(&dir)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::NOTDIR);
+    }
     let mode = Mode::from_raw_mode(stat.st_mode);
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
-    Ok((is_own && !mode.contains(Mode::RWXU)).then_some(mode | Mode::RWXU))
+    if !is_own || mode.contains(Mode::RWXU) {
+        return Ok(());
+    }
+    // fchmod(2) refuses an `O_PATH` descriptor, and chmod(2) by name would follow a link swapped in meanwhile: this path leads to
+    // the same file, whatever its name is now.
+    rustix::fs::chmod(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()), mode | Mode::RWXU)
 }
 
 /// Opens an entry of a directory. Enters no mount and follows no link.

@@ -2,9 +2,10 @@
 //! above. The descriptor is the proof; a later change of the name does not matter.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
+use ringfence_jail::give_owner_access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
@@ -106,9 +107,9 @@ impl Root {
             Err(Errno::ACCESS) => {
                 // Nothing can be looked up in a directory that may not be searched, not even `.`.
                 if name == "." {
-                    give_access(dir.as_fd())?;
+                    give_owner_access(&dir)?;
                 } else {
-                    give_access(self.look(&dir, name)?.fd.as_fd())?;
+                    give_owner_access(self.look(&dir, name)?.fd)?;
                 }
                 self.open_in(&dir, name, flags)
             }
@@ -133,17 +134,6 @@ impl Root {
         let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
         if mount_of(&fd)? == self.mount { Ok(fd) } else { Err(Errno::XDEV) }
     }
-}
-
-/// Adds the owner's access to a directory.
-pub(super) fn give_access(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    let stat = rustix::fs::fstat(dir)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Err(Errno::NOTDIR);
-    }
-    // chmod(2) by name would follow a link swapped in meanwhile; this path follows only the descriptor.
-    let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
-    rustix::fs::chmod(path, Mode::from_raw_mode(stat.st_mode & 0o7777) | Mode::RWXU)
 }
 
 fn by_kernel(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
-use super::handle::{Root, give_access};
+use super::handle::Root;
 
 /// Maximum entries in one walk. A larger workspace is refused writes: it cannot be counted in reasonable time.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
@@ -63,7 +63,7 @@ pub(super) fn walk<T>(
             let mut entries = names_in(&dir, ENTRIES_MAX - n_entries);
             if entries == Err(Errno::ACCESS) && closed == Closed::OpenUp {
                 // It may be read but not searched (mode 400).
-                give_access(dir.as_fd())?;
+                ringfence_jail::give_owner_access(&dir)?;
                 entries = names_in(&dir, ENTRIES_MAX - n_entries);
             }
             let Some(entries) = entries? else {

@@ -473,13 +473,7 @@ pub(crate) fn a_working_directory_that_a_run_replaced_is_not_followed(world: &Wo
     let (sub, victim) = (world.work().join("sub"), world.data().parent().unwrap().join("victim"));
     std::fs::create_dir(&sub).unwrap();
     std::fs::create_dir(&victim).unwrap();
-    let place = HostContext {
-        environment: std::env::vars_os().collect(),
-        cwd: sub.clone(),
-        cwd_id: None,
-        state: world.data(),
-        config: None,
-    };
+    let place = HostContext { cwd: sub.clone(), ..world.place() };
     let engine = world.builder().host(place).build().unwrap();
     let ran = on_runtime(engine.command("ann", shell("touch made")));
     assert_eq!(ran.outcome.status, Status::Ok, "{:?}", ran.outcome);

@@ -39,6 +39,16 @@ impl World {
         self.data().join("ledger")
     }
 
+    pub(crate) fn place(&self) -> HostContext {
+        HostContext {
+            environment: std::env::vars_os().collect(),
+            cwd: self.work(),
+            cwd_id: None,
+            state: self.data(),
+            config: None,
+        }
+    }
+
     /// An engine that writes everything down. The calling process must have one thread.
     pub(crate) fn builder(&self) -> Builder {
         // A thread that was joined is still listed for a moment.
@@ -48,16 +58,9 @@ impl World {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let launcher = Launcher::start().unwrap();
-        let place = HostContext {
-            environment: std::env::vars_os().collect(),
-            cwd: self.work(),
-            cwd_id: None,
-            state: self.data(),
-            config: None,
-        };
         Engine::builder()
             .launcher(launcher)
-            .host(place)
+            .host(self.place())
             .code_policy(policy(CodePreset::Open))
             .recorder(
                 Recorder::open(&self.ledger(), LedgerSettings::new(ringfence_engine::redact))

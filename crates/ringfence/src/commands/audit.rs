@@ -35,10 +35,7 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
     let around = Surroundings::real(false)?;
     let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
     let ledger = data.join("ledger");
-    let caller = || -> Result<HostContext, Problem> {
-        let (cwd, state) = (around.cwd.clone(), data.clone());
-        Ok(HostContext { cwd, state, ..HostContext::default() })
-    };
+    let caller = || HostContext::here(&data);
     match &args.command {
         AuditCommand::Ls { filter, limit, after, rows } => {
             let filter = parse(filter, *rows)?;

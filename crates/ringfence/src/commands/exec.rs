@@ -66,16 +66,13 @@ fn attempt(
     if arguments.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage(Code::ArgsTooLong, "the program's arguments are too long"));
     }
-    let artifacts = args.artifacts.as_deref();
-    let artifacts =
-        artifacts.map(|dir| place.without_planted_links(dir, "--artifacts")).transpose()?;
     let call = Call::Code(CodeCall {
         code,
         name: name(&source, &readable),
         session: args.session.clone(),
         files: host_files(&args.files, &place)?,
         argv: arguments.to_vec(),
-        artifacts_to: artifacts,
+        artifacts_to: args.artifacts.clone(),
         ..CodeCall::default()
     });
     let io = if args.json { Io::Capture } else { Io::Passthrough };

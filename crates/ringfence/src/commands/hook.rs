@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_engine::HostContext;
-use ringfence_engine::host::{resolve, user_data_dir};
+use ringfence_engine::host::resolve;
 use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::cli::HookArgs;
+use crate::commands::local;
 use crate::present;
 
 /// Exit code by the agent's convention: do not run the command, and show the model the reason.
@@ -30,7 +31,7 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
         .take(BYTES_MAX)
         .read_to_string(&mut question)
         .map_err(|e| Problem::usage(Code::HookInput, "cannot read what is to run").cause(e))
-        .and_then(|_| answer(&question, args))
+        .and_then(|_| answer(&question, args, &local::caller()?))
         .and_then(|answer| say(&answer));
     match answer {
         Ok(()) => ExitCode::SUCCESS,
@@ -71,7 +72,7 @@ struct Question {
     cwd: Option<PathBuf>,
 }
 
-fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
+fn answer(question: &str, args: &HookArgs, place: &HostContext) -> Result<Value, Problem> {
     if args.client != "claude-code" {
         return Err(Problem::usage(
             Code::UnknownClient,
@@ -100,8 +101,7 @@ fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
             return Err(in_reach(&own));
         }
     }
-    let state = user_data_dir(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
-    if (HostContext { state, ..HostContext::default() }).written_by_runs(&own).is_some() {
+    if place.written_by_runs(&own).is_some() {
         return Err(in_reach(&own));
     }
     let fenced = fenced(&own, command, &args.arguments)?;
@@ -159,6 +159,11 @@ mod tests {
     fn args(arguments: &[&str]) -> HookArgs {
         let arguments = arguments.iter().map(|&flag| flag.to_owned()).collect();
         HookArgs { client: "claude-code".into(), ask: false, arguments }
+    }
+
+    /// Answers in a place where no run has been: the checkout itself may have had some.
+    fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
+        super::answer(question, args, &HostContext::here(Path::new("/nonexistent"))?)
     }
 
     #[test]

@@ -9,7 +9,9 @@ use ringfence_spec::Problem;
 
 use crate::cli::PolicyFlags;
 use crate::present;
-use crate::settings::{Effective, EffectiveCode, Surroundings, Switch, ledger, ready, rules};
+use crate::settings::{
+    Effective, EffectiveCode, Surroundings, Switch, data_dir, ledger, ready, rules,
+};
 
 /// Alerts of finished calls.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,11 @@ impl Alerts {
             alerts.0.lock().unwrap_or_else(PoisonError::into_inner).push(alert.clone());
         }))
     }
+}
+
+/// This process's directory and the records of its user's runs, for commands that start none.
+pub(crate) fn caller() -> Result<HostContext, Problem> {
+    HostContext::here(&data_dir(None, &Surroundings::real(false)?)?)
 }
 
 /// Creates the data directory if missing.

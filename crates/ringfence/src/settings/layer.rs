@@ -14,7 +14,7 @@ use ringfence_spec::{
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
 
-use super::{Key, Origin, Subject};
+use super::{Key, Origin, Subject, own_flags};
 use crate::cli::PolicyFlags;
 
 /// Maximum size of a settings file.
@@ -165,7 +165,7 @@ impl Layer {
         cwd: &Path,
         subject: Subject,
     ) -> Result<Self, Problem> {
-        refuse_foreign(flags, subject)?;
+        own_flags::refuse_foreign(flags, subject)?;
         let single = [
             (subject.preset(), &flags.preset),
             (Key::Python, &flags.python),
@@ -359,46 +359,6 @@ impl Layer {
             values.insert(key, value);
         }
         Ok(Self { origin, values })
-    }
-}
-
-/// A flag without meaning for this kind of run is an error, not ignored.
-fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> {
-    let (given, whose): (&[(&str, bool)], _) = match subject {
-        Subject::Command => (
-            &[
-                ("python", flags.python.is_some()),
-                ("allow-import", !flags.allow_import.is_empty()),
-                ("code-processes", flags.code_processes.is_some()),
-            ],
-            "is for Python runs and means nothing for a command",
-        ),
-        Subject::Code => (
-            &[
-                ("rw", !flags.rw.is_empty()),
-                ("hide", !flags.hide.is_empty()),
-                ("socket", !flags.socket.is_empty()),
-                ("secret", !flags.secret.is_empty()),
-                ("ssh-agent", !flags.ssh_agent.is_empty()),
-                ("net-request", !flags.net_request.is_empty()),
-                ("net-limit", !flags.net_limit.is_empty()),
-                ("publish", !flags.publish.is_empty()),
-                ("env", !flags.env.is_empty()),
-                ("cwd", flags.cwd.is_some()),
-                ("proc", flags.proc.is_some()),
-            ],
-            "is for commands and means nothing for Python, which sees a directory of its own",
-        ),
-    };
-    match given.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((flag, _)) => {
-            let code = match subject {
-                Subject::Command => Code::FlagForPython,
-                Subject::Code => Code::FlagForCommands,
-            };
-            Err(Problem::usage(code, format!("`--{flag}` {whose}")))
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod key;
 mod layer;
 mod log;
 mod notify;
+mod own_flags;
 mod rules;
 mod search;
 mod serve;

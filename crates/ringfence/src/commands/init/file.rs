@@ -8,7 +8,6 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use ringfence_engine::HostContext;
-use ringfence_engine::host::{own_cwd, user_data_dir};
 use ringfence_spec::{Code, Problem};
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -42,9 +41,8 @@ pub(super) struct Backup {
 }
 
 impl ConfigFile {
-    pub(super) fn read(path: &Path) -> Result<Self, Problem> {
+    pub(super) fn read(path: &Path, place: &HostContext) -> Result<Self, Problem> {
         check_is_ours(path)?;
-        let place = caller()?;
         // Made by a run, a link to elsewhere would have that file replaced.
         let resolved = place.without_planted_links(path, "FILE")?;
         // A file that does not exist yet is made where its directory is now.
@@ -198,15 +196,6 @@ impl ConfigFile {
     }
 }
 
-/// This process's directory and the records of its user's runs.
-fn caller() -> Result<HostContext, Problem> {
-    let (cwd, cwd_id) = own_cwd().map_err(|e| {
-        Problem::usage(Code::NoCwd, "the working directory cannot be found").cause(e)
-    })?;
-    let state = user_data_dir(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
-    Ok(HostContext { cwd, cwd_id: Some(cwd_id), state, ..HostContext::default() })
-}
-
 /// Renames only if the new name is free.
 fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
@@ -256,14 +245,18 @@ fn not_ours(path: &Path, owner: u32) -> Problem {
 mod tests {
     use super::*;
 
+    fn place() -> HostContext {
+        HostContext::here(Path::new("/nonexistent")).unwrap()
+    }
+
     #[test]
     fn what_somebody_writes_meanwhile_is_not_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.json");
-        let absent = ConfigFile::read(&path).unwrap();
+        let absent = ConfigFile::read(&path, &place()).unwrap();
         fs::write(&path, "theirs").unwrap();
         assert_eq!(absent.replace("ours").unwrap_err().code.as_str(), "config_changed");
-        let found = ConfigFile::read(&path).unwrap();
+        let found = ConfigFile::read(&path, &place()).unwrap();
         fs::write(&path, "newer").unwrap();
         assert_eq!(found.replace("ours").unwrap_err().code.as_str(), "config_changed");
         assert_eq!(found.delete().unwrap_err().code.as_str(), "config_changed");
@@ -277,9 +270,9 @@ mod tests {
         let path = dir.path().join("c.json");
         for text in ["one", "two", "three"] {
             fs::write(&path, text).unwrap();
-            ConfigFile::read(&path).unwrap().keep().unwrap().unwrap();
+            ConfigFile::read(&path, &place()).unwrap().keep().unwrap().unwrap();
         }
-        let backups = ConfigFile::read(&path).unwrap().backups().unwrap();
+        let backups = ConfigFile::read(&path, &place()).unwrap().backups().unwrap();
         let texts: Vec<&str> = backups.iter().map(|backup| backup.text.as_str()).collect();
         assert_eq!(texts, ["three", "two", "one"]);
         assert!(backups[0].path.to_str().unwrap().ends_with("c.json.before-ringfence.3"));
@@ -291,7 +284,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.json");
         fs::write(&path, "{}").unwrap();
-        let found = ConfigFile::read(&path).unwrap();
+        let found = ConfigFile::read(&path, &place()).unwrap();
         let pipe = dir.path().join("c.json.before-ringfence");
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         assert_eq!(found.backups().unwrap_err().code.as_str(), "config_unreadable");

@@ -15,6 +15,7 @@ use ringfence_spec::{Code, Problem};
 use similar::TextDiff;
 
 use crate::cli::InitArgs;
+use crate::commands::local;
 use crate::present;
 use client::Client;
 use edit::Server;
@@ -45,7 +46,7 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
         Some(path) => path.clone(),
         None => client.config(&|name| std::env::var_os(name))?,
     };
-    let file = ConfigFile::read(&path)?;
+    let file = ConfigFile::read(&path, &local::caller()?)?;
     let workspace = workspace(client, &args.arguments);
     let server =
         Server { command: own_path(), arguments: arguments(&args.arguments, workspace.as_deref()) };

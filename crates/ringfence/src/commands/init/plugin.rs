@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::edit::Server;
 use super::file::ConfigFile;
 use super::show;
+use crate::commands::local;
 use crate::present;
 
 /// The files of the plugin, as the repository has them.
@@ -21,8 +22,9 @@ const HOOKS: &str = include_str!("../../../../../plugins/claude-code/hooks/hooks
 pub(super) fn init(dir: &Path, server: &Server, undo: bool, dry_run: bool) -> Result<(), Problem> {
     let dir = std::path::absolute(dir)
         .map_err(|e| Problem::usage(Code::BadValue, "`--plugin` has a bad value").cause(e))?;
+    let place = local::caller()?;
     for (name, text) in files(server)? {
-        let file = ConfigFile::read(&dir.join(name))?;
+        let file = ConfigFile::read(&dir.join(name), &place)?;
         let before = file.text.as_deref().unwrap_or_default();
         match (&file.text, undo) {
             (None, true) => continue,

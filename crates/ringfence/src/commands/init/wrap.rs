@@ -12,6 +12,7 @@ use super::edit::{ConfiguredServer, Server};
 use super::file::ConfigFile;
 use super::{own_path, show, unreadable};
 use crate::cli::WrapArgs;
+use crate::commands::local;
 use crate::present;
 use crate::style::Look;
 use crate::table::{self, cell, column, texts};
@@ -127,9 +128,10 @@ fn configurations(args: &WrapArgs) -> Result<Vec<Known>, Problem> {
         }
     }
     let must_be_readable = args.client.is_some();
+    let place = local::caller()?;
     let mut known = Vec::new();
     for (client, path) in places {
-        let read = ConfigFile::read(&path).and_then(|file| {
+        let read = ConfigFile::read(&path, &place).and_then(|file| {
             let text = file.text.clone().unwrap_or_default();
             let servers = client.edit().servers(&text);
             servers.map(|servers| (file, servers)).map_err(|why| unreadable(&path, &why))
