@@ -70,13 +70,17 @@ pub struct Ended {
     pub at_ms: i64,
     at: Instant,
     files: Mutex<Option<Arc<Artifacts>>>,
+    /// Memory that the files take.
+    files_bytes: u64,
 }
 
 impl Ended {
     fn new(ran: RunResult, keep: KeepFiles) -> Self {
+        let listed: u64 = ran.outcome.artifacts.iter().map(|a| a.bytes).sum();
         let files = ran.files.filter(|_| keep == KeepFiles::Yes).map(Arc::new);
+        let files_bytes = files.as_ref().map_or(0, |files| files.held_bytes().max(listed));
         let files = Mutex::new(files);
-        Self { outcome: ran.outcome, at_ms: now_ms(), at: Instant::now(), files }
+        Self { outcome: ran.outcome, at_ms: now_ms(), at: Instant::now(), files, files_bytes }
     }
 
     /// Returns the files the run left, while they are kept.
@@ -96,10 +100,8 @@ impl Ended {
 
     fn bytes(&self) -> u64 {
         let text = self.outcome.stdout.len() + self.outcome.stderr.len();
-        let files = self.lock_files();
-        let files =
-            files.as_ref().map_or(0, |_| self.outcome.artifacts.iter().map(|a| a.bytes).sum());
-        files + text as u64
+        let files = if self.lock_files().is_some() { self.files_bytes } else { 0 };
+        files.saturating_add(text as u64)
     }
 }
 
@@ -371,14 +373,14 @@ impl Runs {
 
 /// Drops the oldest results until the rest is within the limits.
 fn tidy(runs: &mut VecDeque<Arc<Run>>) {
-    let (mut n, mut bytes) = (0, 0);
+    let (mut n, mut bytes) = (0, 0_u64);
     let mut keep: Vec<bool> = Vec::with_capacity(runs.len());
     for run in runs.iter().rev() {
         keep.push(
             run.is_running() || {
                 n += 1;
-                bytes += run.result().map_or(0, |ended| ended.bytes());
-                bytes += run.partial_output.kept_bytes() as u64;
+                bytes = bytes.saturating_add(run.result().map_or(0, |ended| ended.bytes()));
+                bytes = bytes.saturating_add(run.partial_output.kept_bytes() as u64);
                 n == 1 || (n <= KEPT_MAX && bytes <= KEPT_BYTES_MAX)
             },
         );

@@ -1,6 +1,7 @@
 //! Compares the time stamps of files with the start of a run, by the clock and at the granularity of the file system
 //! that made them. A stamp that could be from before or from after counts as after.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use ringfence_plan::{FileId, FileStamp, WritableDir};
@@ -93,6 +94,14 @@ impl StartTimes {
         is_since(changed_at(stat), self.at(stat.st_dev))
     }
 
+    /// Returns true if the file at `path` below the open directory `dir` may have changed or come there since: moving a
+    /// directory changes that directory, and nothing in it. A file that cannot be seen counts as changed.
+    pub(crate) fn is_recent_below(&self, dir: impl AsFd, path: &Path) -> bool {
+        path.ancestors()
+            .take_while(|part| !part.as_os_str().is_empty())
+            .any(|part| stat_at(dir.as_fd(), part).is_none_or(|stat| self.is_recent(&stat)))
+    }
+
     /// Start of the run on the device `dev`.
     pub(crate) fn at(&self, dev: u64) -> Moment {
         self.of(dev).map_or(self.earliest, |time| time.at)
@@ -114,7 +123,7 @@ impl StartTimes {
 }
 
 /// Returns true if files of an open directory are stamped with the local clock.
-pub(crate) fn has_local_clock(dir: impl std::os::fd::AsFd, dev: u64) -> bool {
+pub(crate) fn has_local_clock(dir: impl AsFd, dev: u64) -> bool {
     // Without a block device the kernel makes a number up, whose major part is 0: `get_anon_bdev`.
     rustix::fs::major(dev) != 0 || is_on(dir, LOCALLY_STAMPED)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ringfence_plan::FileId;
 use ringfence_sys::untrusted;
 use ringfence_sys::{Budget, CallError};
-use rustix::fs::{FileType, FsWord};
+use rustix::fs::{FileType, FsWord, Stat};
 use rustix::io::Errno;
 
 use crate::file_time::StartTimes;
@@ -56,6 +56,13 @@ pub(crate) struct OddFiles<'a> {
     links_dir: Option<FileId>,
 }
 
+/// Whether a directory is where it was before the run. Its own stamp does not tell: the run may have moved one above it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stays {
+    InPlace,
+    MayBeMoved,
+}
+
 /// Identity of the directory at [`WITH_LINKS`], before a run.
 pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
     untrusted::stat_at(git_dir, WITH_LINKS).map(|stat| id_of(&stat))
@@ -74,15 +81,21 @@ impl<'a> OddFiles<'a> {
     /// All of them, at any depth.
     pub(crate) fn find(&self, budget: &Budget, odd: &mut Vec<PathBuf>) -> Result<(), CallError> {
         // Breadth first, so that entries at the top are found however much is below.
-        let mut pending = VecDeque::from([PathBuf::new()]);
+        let mut pending = VecDeque::from([(PathBuf::new(), Stays::InPlace)]);
         let mut n_seen = 0;
-        while let Some(dir) = pending.pop_front() {
+        while let Some((dir, above)) = pending.pop_front() {
             n_seen += 1;
             if n_seen > DIRECTORIES_MAX {
                 let what = "it has more directories than are searched";
                 return Err(CallError::new(what, Errno::DQUOT));
             }
-            if self.is_unchanged_leaf(&dir) {
+            let stat = untrusted::stat_at(self.git_dir, &dir);
+            let is_top = dir.as_os_str().is_empty();
+            let is_recent = stat.as_ref().is_none_or(|stat| self.began.is_recent(stat));
+            // The git directory itself is held by a mount.
+            let here = if is_recent && !is_top { Stays::MayBeMoved } else { above };
+            let is_leaf = !is_top && stat.is_some_and(|stat| self.is_leaf(&stat));
+            if here == Stays::InPlace && is_leaf {
                 budget.spend_entry()?;
                 continue;
             }
@@ -92,23 +105,18 @@ impl<'a> OddFiles<'a> {
                         odd.push(path);
                     }
                 } else if kind == FileType::Directory && is_entered(&path) {
-                    pending.push_back(path);
+                    pending.push_back((path, here));
                 }
             })?;
         }
         Ok(())
     }
 
-    /// Returns true if nothing appeared in a directory during the run and it has no subdirectories, whose content may
-    /// have changed.
-    fn is_unchanged_leaf(&self, dir: &Path) -> bool {
+    /// Returns true if a directory has no subdirectories, whose content may have changed.
+    fn is_leaf(&self, stat: &Stat) -> bool {
         self.counts_directories
-            && !dir.as_os_str().is_empty()
-            && untrusted::stat_at(self.git_dir, dir).is_some_and(|stat| {
-                stat.st_nlink == 2
-                    && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-                    && !self.began.is_recent(&stat)
-            })
+            && stat.st_nlink == 2
+            && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
     }
 
     /// Returns true if an entry was in its place before the run: creating it, or moving it there, changes its ctime.

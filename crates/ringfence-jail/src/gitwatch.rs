@@ -25,7 +25,10 @@ use crate::gitfiles::{self, OddFiles};
 use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
-use crate::survey::{BARE, TOP_DIRECTORIES_MAX, Tree, executes_by_config, lexical};
+use crate::survey::{
+    BARE, TOP_DIRECTORIES_MAX, Tree, executes_by_config, is_foreign_strategy, lexical,
+    names_a_strategy,
+};
 
 /// Entries at the top of a workspace among which a new repository is looked for.
 const TOP_ENTRIES_MAX: usize = 8192;
@@ -48,8 +51,12 @@ const CONFIG_BYTES_MAX: u64 = 256 << 10;
 /// Maximum size of a file that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Files in which old versions of git kept addresses; a current repository has none.
+/// Directories in which old versions of git kept addresses; a current repository has none.
 const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
+
+/// Maximum depth and number of entries that are checked in such a directory; one with more is set aside as a whole.
+const LEGACY_REMOTES_DEPTH_MAX: usize = 8;
+const LEGACY_REMOTES_MAX: usize = 256;
 
 /// Files that name the merge strategy of an unfinished operation; git runs a program of that name to continue it.
 const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
@@ -323,13 +330,13 @@ impl GitWatch {
             }
             for name in links.into_iter().take(TOP_DIRECTORIES_MAX) {
                 budget.spend_entry()?;
-                if !self.is_recent(&tree, &name) {
-                    continue;
-                }
                 let Some((to, FileKind::Directory)) = tree.follow(Path::new(&name))? else {
                     continue;
                 };
-                if !to.as_os_str().is_empty() {
+                // The link may be older than the directory that it leads to now.
+                let is_recent =
+                    self.is_recent(&tree, &name) || self.began.is_recent_below(&tree, &to);
+                if is_recent && !to.as_os_str().is_empty() {
                     self.new_repository(plan, &tree, &to, report);
                 }
             }
@@ -360,7 +367,7 @@ impl GitWatch {
             mounts_below(plan, &at) && self.nested.get(&at).is_none_or(|id| *id == id_of(&stat));
         // Moved to here with its directory, it is as old as it was.
         let is_new =
-            !is_known && (self.began.is_recent(&stat) || self.is_recent(root, name.as_os_str()));
+            !is_known && (self.began.is_recent(&stat) || self.began.is_recent_below(root, name));
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && points_into(root, &git, &root.path().join(".git/worktrees"));
@@ -497,20 +504,15 @@ impl Compare<'_> {
     fn strategies(&mut self, dir: &OwnedFd) {
         for (operation, file) in STRATEGIES {
             let Ok(operation_dir) = open_beneath(dir, Path::new(operation)) else { continue };
-            let is_recent = stat_at(&operation_dir, file).is_some_and(|stat| self.is_recent(&stat));
-            if !is_recent {
+            if !self.began.is_recent_below(dir, &Path::new(operation).join(file)) {
                 continue;
             }
             let text = untrusted::read_beneath(&operation_dir, Path::new(file), CONFIG_BYTES_MAX);
-            let names_a_path = text.map_or(true, |text| {
-                let mut lines = text.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
-                lines.any(|line| {
-                    let is_strategy = file == "strategy"
-                        || (line.starts_with(b"strategy") && !line.starts_with(b"strategy-option"));
-                    is_strategy && line.contains(&b'/')
-                })
+            let executes = text.map_or(true, |text| match file {
+                "opts" => names_a_strategy(&text),
+                _ => is_foreign_strategy(String::from_utf8_lossy(&text).trim()),
             });
-            if names_a_path {
+            if executes {
                 let at = self.index.git_dir.join(operation);
                 let reason =
                     "the run left an operation that goes on with a program of the checkout";
@@ -522,35 +524,45 @@ impl Compare<'_> {
     /// Addresses that the run put where only old versions of git kept them.
     fn legacy_remotes(&mut self, dir: &OwnedFd) {
         for name in LEGACY_REMOTES {
-            let Ok(remotes) = untrusted::open_directory_beneath(dir, Path::new(name)) else {
-                continue;
-            };
-            let mut new = Vec::new();
-            let listed = untrusted::list(&remotes, self.budget, |file, _| {
-                if stat_at(&remotes, file).is_some_and(|stat| self.is_recent(&stat)) {
-                    new.push(file.to_owned());
-                }
-                if new.len() > LISTED_MAX {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            });
-            let at = self.index.git_dir.join(name);
-            if listed.is_err() || new.len() > LISTED_MAX {
-                self.set_aside(
-                    dir,
-                    name,
-                    &self.index.git_dir.clone(),
-                    "the run filled it with addresses",
-                );
-                continue;
-            }
-            for file in new {
-                let reason = "the run gave git another address for a remote";
-                self.report.set_aside(&remotes, &file, &at, reason);
+            let is_new = self.has_new_file(dir, Path::new(name), 0, &mut 0);
+            if is_new.unwrap_or(true) {
+                let at = self.index.git_dir.clone();
+                self.set_aside(dir, name, &at, "the run gave git another address for a remote");
             }
         }
+    }
+
+    /// Returns true if a file at or below `path` in the git directory `dir` may have come there during the run.
+    fn has_new_file(
+        &self,
+        dir: &OwnedFd,
+        path: &Path,
+        depth: usize,
+        n_seen: &mut usize,
+    ) -> Result<bool, CallError> {
+        let Ok(listed) = untrusted::open_directory_beneath(dir, path) else {
+            let is_there = stat_at(dir, path).is_some();
+            return Ok(is_there && self.began.is_recent_below(dir, path));
+        };
+        let mut names = Vec::new();
+        untrusted::list(&listed, self.budget, |name, _| {
+            *n_seen += 1;
+            names.push(name.to_owned());
+            if *n_seen > LEGACY_REMOTES_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        if *n_seen > LEGACY_REMOTES_MAX || depth > LEGACY_REMOTES_DEPTH_MAX {
+            return Ok(true);
+        }
+        for name in names {
+            if self.has_new_file(dir, &path.join(name), depth + 1, n_seen)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The index as it is now.
@@ -593,7 +605,11 @@ impl Compare<'_> {
             let protected = same && mounts_below(self.plan, &at_git);
             if is_new {
                 self.set_aside(&dir, ".git", &at, "the run had git's index name this repository");
-            } else if !same && self.nested.contains_key(&at_git) {
+            } else if !self.nested.contains_key(&at_git) {
+                // However old its files are: the run may have moved a directory to here.
+                let reason = "git's index names this repository, and there was none before the run";
+                self.set_aside(&dir, ".git", &at, reason);
+            } else if !same {
                 let reason = "git's index names this repository, and another stood here before";
                 self.set_aside(&dir, ".git", &at, reason);
             } else if !protected && self.changed(&dir, &git).unwrap_or(true) {
@@ -642,8 +658,7 @@ impl Compare<'_> {
     /// Reports a rebase that the run left unfinished and whose next steps are commands.
     fn rebase_steps(&mut self, dir: &OwnedFd) {
         let path = Path::new("rebase-merge/git-rebase-todo");
-        let Ok(file) = open_file_beneath(dir, path) else { return };
-        if !rustix::fs::fstat(&file).is_ok_and(|stat| self.is_recent(&stat)) {
+        if stat_at(dir, path).is_none() || !self.began.is_recent_below(dir, path) {
             return;
         }
         let text = untrusted::read_beneath(dir, path, TODO_BYTES_MAX);

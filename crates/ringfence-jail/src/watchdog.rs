@@ -2,7 +2,7 @@
 //! workspace.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use ringfence_sys::untrusted::{
 };
 use ringfence_sys::{Budget, list_kernel_directory, open_kernel_file, read_kernel_file};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use crate::cgroup::Leaf;
 use crate::file_time::StartTimes;
@@ -61,6 +62,13 @@ const DIRECTORY_FILES_MAX: usize = 300_000;
 /// Maximum number of files read to confirm growth: with more, the run counts as over the limit.
 const FILES_MAX: usize = 2_000_000;
 
+/// Maximum size of the paths of directories that are still to be read; with more, the run counts as over the limit.
+const PENDING_BYTES_MAX: usize = 32 << 20;
+
+/// Checks in a row that find more disk used than the limit and files of the run that cannot be seen: then the run counts as
+/// over the limit. Descriptors are on their way between two processes for a moment in ordinary programs, too.
+const HIDDEN_CHECKS_MAX: u32 = 5;
+
 /// The watched limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
@@ -99,6 +107,8 @@ struct DiskRoot {
     free_last: u64,
     /// An unfinished walk through it, continued at the next check.
     walk: Option<DiskWalk>,
+    /// Checks in a row that could not see all deleted files.
+    n_hidden: u32,
 }
 
 impl Watchdog {
@@ -120,6 +130,7 @@ impl Watchdog {
                     dev: id.dev,
                     path: path.clone(),
                     walk: None,
+                    n_hidden: 0,
                 })
             })
             .collect();
@@ -236,8 +247,10 @@ impl Watchdog {
                 let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path));
                 let Some(changed) = walk.step(&self.started, max) else { continue };
                 root.walk = None;
-                let deleted = deleted_bytes(&self::tree(self.root_pid), root.dev);
-                if changed.saturating_add(deleted) > max {
+                let deleted = DeletedFiles::of(&self::tree(self.root_pid), root.dev);
+                root.n_hidden = if deleted.may_be_hidden { root.n_hidden + 1 } else { 0 };
+                let is_hidden = root.n_hidden >= HIDDEN_CHECKS_MAX;
+                if is_hidden || changed.saturating_add(deleted.bytes) > max {
                     return Some(ExceededLimit::Disk);
                 }
             }
@@ -424,14 +437,28 @@ impl Member {
                 let in_place = in_kib(&text, "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024);
                 in_place.saturating_add(in_kib(&text, "SwapPss:").unwrap_or(0) * 1024)
             }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.anonymous,
-            Err(_) => 0,
+            Err(error) if has_ended(&error) => 0,
+            Err(_) => self.anonymous,
         }
+    }
+
+    /// Upper bound of its shared mappings, by the sizes that every process shows.
+    fn shared_bytes_max(&self) -> u64 {
+        let text = self.text("status").unwrap_or_default();
+        let private = ["VmData:", "VmStk:", "VmExe:", "VmLib:"];
+        let private = private.iter().filter_map(|key| in_kib(&text, key)).sum::<u64>() * 1024;
+        self.mapped.saturating_sub(private)
     }
 
     fn text(&self, file: &str) -> std::io::Result<String> {
         read_kernel_file(format!("/proc/{}/{file}", self.tid))
     }
+}
+
+/// Returns true if a file of a process cannot be read because the process has ended.
+fn has_ended(error: &std::io::Error) -> bool {
+    let ended = [Errno::NOENT, Errno::SRCH].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|errno| ended.contains(&errno))
 }
 
 /// The number after `key` in a kernel file with one such line per key.
@@ -465,12 +492,18 @@ pub fn anonymous_bytes(pid: u32) -> Option<u64> {
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
 /// they are dropped from every process's sight, where no resident count shows them. More mappings than can be read in
-/// time are more than any limit.
+/// time are more than any limit. A process that hides its mappings counts with all that may be shared.
 fn shared_bytes(members: &[Member]) -> u64 {
     let mut objects: HashMap<String, u64> = HashMap::new();
     let mut n_lines = 0;
+    let mut hidden = 0_u64;
     for member in members {
-        let maps = member.text("maps").unwrap_or_default();
+        let maps = member.text("maps").unwrap_or_else(|error| {
+            if !has_ended(&error) {
+                hidden = hidden.saturating_add(member.shared_bytes_max());
+            }
+            String::new()
+        });
         for line in maps.lines() {
             n_lines += 1;
             if !SHARED_NAMES.iter().any(|name| line.contains(name)) {
@@ -490,7 +523,7 @@ fn shared_bytes(members: &[Member]) -> u64 {
             return u64::MAX;
         }
     }
-    objects.values().sum()
+    objects.values().sum::<u64>().saturating_add(hidden)
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {
@@ -506,6 +539,7 @@ fn used_bytes(root: &OwnedFd) -> u64 {
 struct DiskWalk {
     root: Option<OwnedFd>,
     pending: Vec<PathBuf>,
+    pending_bytes: usize,
     total: u64,
     n_files: usize,
 }
@@ -515,6 +549,7 @@ impl DiskWalk {
         Self {
             root: open_absolute(root).ok(),
             pending: vec![PathBuf::from(".")],
+            pending_bytes: 1,
             total: 0,
             n_files: 0,
         }
@@ -527,6 +562,7 @@ impl DiskWalk {
         let until = Instant::now() + WALK_STEP;
         let Some(root) = &self.root else { return Some(u64::MAX) };
         while let Some(dir) = self.pending.pop() {
+            self.pending_bytes -= dir.as_os_str().len();
             let Ok(opened) = open_directory_beneath(root, &dir) else {
                 if open_beneath(root, &dir).map_or(true, |closed| may_hide(&closed, started)) {
                     return Some(u64::MAX);
@@ -543,19 +579,25 @@ impl DiskWalk {
                     return ControlFlow::Continue(());
                 };
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                    below.push(dir.join(name));
+                    let path = dir.join(name);
+                    self.pending_bytes += path.as_os_str().len();
+                    below.push(path);
                 }
                 if started.is_recent(&stat) {
                     total += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
                 }
-                if self.total + total > enough || n_here > DIRECTORY_FILES_MAX {
+                let too_many =
+                    n_here > DIRECTORY_FILES_MAX || self.pending_bytes > PENDING_BYTES_MAX;
+                if self.total + total > enough || too_many {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
             });
             self.total += total;
             self.pending.append(&mut below);
-            let too_many = self.n_files > FILES_MAX || n_here > DIRECTORY_FILES_MAX;
+            let too_many = self.n_files > FILES_MAX
+                || n_here > DIRECTORY_FILES_MAX
+                || self.pending_bytes > PENDING_BYTES_MAX;
             let hides = unseen && !is_searchable(&opened) && may_hide(&opened, started);
             if self.total > enough || too_many || hides || listed.is_err() {
                 return Some(u64::MAX);
@@ -579,24 +621,79 @@ fn is_searchable(dir: &OwnedFd) -> bool {
     stat_at(dir, ".").is_some()
 }
 
-/// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.
-fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
-    let mut seen: HashSet<u64> = HashSet::new();
-    let mut total = 0;
-    // Threads need not share their descriptors.
-    for tid in tree.iter().flat_map(|pid| tasks(*pid)) {
+/// Files on one device that a tree holds and that have no name any more.
+#[derive(Default)]
+struct DeletedFiles {
+    /// Their bytes on disk, as far as they can be seen.
+    bytes: u64,
+    /// There may be others: in a process that hides its descriptors, in messages on their way, or only mapped.
+    may_be_hidden: bool,
+}
+
+impl DeletedFiles {
+    fn of(tree: &[i32], dev: u64) -> Self {
+        let mut found = Self::default();
+        let mut seen: HashSet<u64> = HashSet::new();
+        for pid in tree {
+            // A thread that has ended, and waits to be reaped, holds nothing.
+            let alive: Vec<i32> = tasks(*pid).into_iter().filter(|tid| !is_zombie(*tid)).collect();
+            // Threads need not share their descriptors.
+            for tid in &alive {
+                found.add_open(*tid, dev, &mut seen);
+            }
+            found.may_be_hidden |= alive.first().is_some_and(|tid| maps_deleted(*tid, dev, &seen));
+        }
+        found
+    }
+
+    /// Adds the files that a thread has open and that were not `seen` before.
+    fn add_open(&mut self, tid: i32, dev: u64, seen: &mut HashSet<u64>) {
         let fds = format!("/proc/{tid}/fd");
-        for name in list_kernel_directory(&fds).unwrap_or_default() {
+        let names = list_kernel_directory(&fds).unwrap_or_else(|error| {
+            self.may_be_hidden |= !has_ended(&error);
+            Vec::new()
+        });
+        for name in names {
             // Through the magic link: the open file itself, whatever its name was.
-            let Ok(stat) = rustix::fs::stat(Path::new(&fds).join(name)) else { continue };
-            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-            let deleted = is_file && stat.st_nlink == 0 && stat.st_dev == dev;
-            if deleted && seen.insert(stat.st_ino) {
-                total += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+            let Ok(stat) = rustix::fs::stat(Path::new(&fds).join(&name)) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let deleted = stat.st_nlink == 0 && stat.st_dev == dev;
+            if kind == FileType::RegularFile && deleted && seen.insert(stat.st_ino) {
+                self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+            }
+            if kind == FileType::Socket {
+                let fdinfo = format!("/proc/{tid}/fdinfo/{}", name.to_string_lossy());
+                self.may_be_hidden |= carries_descriptors(&fdinfo);
             }
         }
     }
-    total
+}
+
+fn is_zombie(tid: i32) -> bool {
+    stat_of(tid).is_none_or(|fields| fields.starts_with(['Z', 'X']))
+}
+
+/// Returns true if descriptors wait in the socket with this fdinfo.
+fn carries_descriptors(fdinfo: &str) -> bool {
+    let text = read_kernel_file(fdinfo).unwrap_or_default();
+    let n = text.lines().find_map(|line| line.strip_prefix("scm_fds:")).map(str::trim);
+    n.is_some_and(|n| n != "0")
+}
+
+/// Returns true if a process maps a deleted file of the device `dev` besides those `seen`, or hides its mappings.
+fn maps_deleted(pid: i32, dev: u64, seen: &HashSet<u64>) -> bool {
+    let text = match read_kernel_file(format!("/proc/{pid}/maps")) {
+        Ok(text) => text,
+        Err(error) => return !has_ended(&error),
+    };
+    let device = format!("{:02x}:{:02x}", rustix::fs::major(dev), rustix::fs::minor(dev));
+    text.lines().filter(|line| line.ends_with(" (deleted)")).any(|line| {
+        // Range, permissions, offset, device, inode, path.
+        let mut fields = line.split_ascii_whitespace().skip(3);
+        let is_there = fields.next() == Some(&*device);
+        is_there
+            && !fields.next().and_then(|n| n.parse().ok()).is_some_and(|ino| seen.contains(&ino))
+    })
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ fn pids_that_name_no_process_are_a_tree_of_nothing() {
         assert_eq!(tree(pid), [pid]);
         assert!(Member::of(pid).is_none() && parent_of(pid).is_none());
         assert_eq!(CpuTime::default().look(&[pid]), Duration::ZERO);
-        assert_eq!(deleted_bytes(&[pid], 1), 0);
+        let deleted = DeletedFiles::of(&[pid], 1);
+        assert_eq!((deleted.bytes, deleted.may_be_hidden), (0, false));
     }
     assert_eq!((cpu_so_far(u32::MAX), anonymous_bytes(u32::MAX)), (None, None));
 }
@@ -274,6 +275,7 @@ fn a_file_without_a_name_is_found_at_the_process_that_holds_it() {
     let (script, shown) = ("head -c 1048576 /dev/zero >&9; rm", file.display());
     let process = FakeProcess::of(&format!("exec 9>'{shown}'; {script} '{shown}'; exec sleep 987"));
     let dev = rustix::fs::stat(dir.path()).unwrap().st_dev;
+    let deleted_bytes = |tree: &[i32], dev| DeletedFiles::of(tree, dev).bytes;
     let until = Instant::now() + SOON;
     while deleted_bytes(&[process.pid], dev) < 1 << 20 {
         assert!(Instant::now() < until, "it is not found");
@@ -284,6 +286,92 @@ fn a_file_without_a_name_is_found_at_the_process_that_holds_it() {
     process.kill();
     process.wait_for_death();
     assert_eq!(deleted_bytes(&[process.pid], dev), 0);
+}
+
+/// Descriptors in a message on its way, mappings without a descriptor, and a process that cannot be looked into.
+#[test]
+fn files_without_a_name_that_are_hidden_are_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dev = rustix::fs::stat(dir.path()).unwrap().st_dev;
+    let place = dir.path().display();
+    let file = format!(
+        "import os, socket, mmap, time, ctypes; f = open('{place}/file', 'w+b'); f.write(bytes(8192)); f.flush(); os.unlink('{place}/file')"
+    );
+    let rows = [
+        ("a, b = socket.socketpair(); socket.send_fds(a, [b'x'], [f.fileno()]); f.close()", true),
+        (
+            "m = mmap.mmap(f.fileno(), 4096); f.close(); fds = os.listdir('/proc/self/fd')\n[os.close(int(n)) for n in fds if int(n) > 2 and os.path.exists('/proc/self/fd/' + n) and 'deleted' in os.readlink('/proc/self/fd/' + n)]",
+            true,
+        ),
+        ("a, b = socket.socketpair()", false),
+    ];
+    for (hide, is_hidden) in rows {
+        let ready = dir.path().join("ready");
+        let code = format!("{file}\n{hide}\nopen('{place}/ready', 'w').close()\ntime.sleep(987)");
+        let code = code.replace('\'', "'\\''");
+        let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
+        let until = Instant::now() + SOON;
+        while !ready.exists() {
+            assert!(Instant::now() < until, "{hide}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(DeletedFiles::of(&[process.pid], dev).may_be_hidden, is_hidden, "{hide}");
+        process.kill();
+        process.wait_for_death();
+        assert!(!DeletedFiles::of(&[process.pid], dev).may_be_hidden, "{hide}: after its end");
+        std::fs::remove_file(ready).unwrap();
+    }
+}
+
+#[test]
+fn names_of_directories_take_a_bounded_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let long = "d".repeat(250);
+    let mut deep = root.clone();
+    (0..4).for_each(|_| deep.push(&long));
+    std::fs::create_dir_all(&deep).unwrap();
+    (0..50).for_each(|n| std::fs::create_dir(deep.join(format!("{n:02}{long}"))).unwrap());
+    let started = StartTimes::everywhere((i64::MAX, 0));
+    let all = |bytes_before| {
+        let mut walk = DiskWalk::new(&root);
+        walk.pending_bytes += bytes_before;
+        loop {
+            if let Some(bytes) = walk.step(&started, 1 << 30) {
+                return (bytes, walk.pending_bytes - bytes_before);
+            }
+        }
+    };
+    // Everything that was counted is taken off again.
+    assert_eq!(all(0), (0, 0));
+    // Fifty names of 1,256 bytes are more than is left.
+    assert_eq!(all(PENDING_BYTES_MAX - 50_000).0, u64::MAX);
+}
+
+#[test]
+fn a_process_that_hides_its_mappings_counts_with_all_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("closed")).unwrap();
+    std::fs::write(dir.path().join("closed/file"), "").unwrap();
+    let ready = dir.path().join("ready");
+    let code = format!(
+        "import ctypes, mmap, time; m = mmap.mmap(-1, 64 << 20); ctypes.CDLL(None).prctl(4, 0); open(\"{}\", \"w\").close(); time.sleep(987)",
+        ready.display()
+    );
+    let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
+    let until = Instant::now() + SOON;
+    while !ready.exists() {
+        assert!(Instant::now() < until, "it does not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let members = [Member::of(process.pid).unwrap()];
+    let (maps, bytes) =
+        as_ordinary_user(dir.path(), || (members[0].text("maps"), shared_bytes(&members)));
+    assert!(maps.is_err(), "its mappings can be read");
+    assert!(bytes >= 64 << 20, "{bytes}");
+    process.kill();
+    process.wait_for_death();
+    assert_eq!(shared_bytes(&members), 0);
 }
 
 #[test]

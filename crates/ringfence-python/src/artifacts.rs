@@ -101,6 +101,23 @@ impl Artifacts {
         untrusted::open_absolute(dir).map(Self::new)
     }
 
+    /// Memory that keeping them takes: everything in the file system of the run's own, listed or not. 0 for the directory
+    /// of a session, which is on disk.
+    pub fn held_bytes(&self) -> u64 {
+        const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+        if self.before.is_some() {
+            return 0;
+        }
+        match rustix::fs::fstatfs(&self.workspace) {
+            Ok(fs) if fs.f_type == TMPFS => {
+                let block = u64::try_from(fs.f_bsize).unwrap_or(0);
+                fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(block)
+            }
+            Ok(_) => 0,
+            Err(_) => u64::MAX,
+        }
+    }
+
     /// The files as they are now.
     pub fn snapshot(&self) -> Snapshot {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_jail::Launcher;
 use ringfence_plan::HostWorkspace;
@@ -18,6 +18,10 @@ use crate::host_context::HostContext;
 
 /// Poll interval for the size of a session's files while a cell runs.
 const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Pause after counting the files of a session, in times of what that took, and at most.
+const QUOTA_PAUSE_TIMES: u32 = 9;
+const QUOTA_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// A REPL process and the runner it was started with.
 #[derive(Debug)]
@@ -167,6 +171,7 @@ impl<'a> Quota<'a> {
                     // Closing this end cancels the work.
                     let wish = wish;
                     loop {
+                        let began = Instant::now();
                         if self.is_passed() {
                             passed.store(true, Ordering::Relaxed);
                             break;
@@ -177,7 +182,10 @@ impl<'a> Quota<'a> {
                         {
                             break;
                         }
-                        if finished.recv_timeout(QUOTA_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                        // Counting many files takes long, and is the host's work.
+                        let pause = (began.elapsed() * QUOTA_PAUSE_TIMES)
+                            .clamp(QUOTA_INTERVAL, QUOTA_INTERVAL_MAX);
+                        if finished.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                             break;
                         }
                     }

@@ -369,6 +369,32 @@ fn descendants(of: u32) -> Vec<u32> {
     found
 }
 
+/// Files that no listing names, deeper than it goes, are held with a result all the same.
+pub(crate) fn results_are_kept_by_the_memory_they_hold(world: &World) {
+    let engine = world.engine();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (megabytes, is_kept) in [(0, true), (20, false)] {
+        let program = format!(
+            "import os\nfor n in range(18):\n    os.mkdir('d')\n    os.chdir('d')\nwith open('f', 'wb') as f:\n    f.write(bytes({megabytes} << 20))"
+        );
+        let first = runtime.block_on(async {
+            let mut first = None;
+            for _ in 0..3 {
+                let run = engine.start("me", "me", code(&program), KeepFiles::Yes).unwrap();
+                let ended = run.ended().await.unwrap();
+                assert_eq!(ended.outcome.status, Status::Ok, "{:?}", ended.outcome.error);
+                assert!(ended.outcome.artifacts.is_empty(), "{:?}", ended.outcome.artifacts);
+                first.get_or_insert_with(|| run.id().to_string());
+            }
+            // The next one puts those of before in order.
+            let last = engine.start("me", "me", code("1"), KeepFiles::Yes).unwrap();
+            last.ended().await.unwrap();
+            first.unwrap()
+        });
+        assert_eq!(engine.find_run("me", &first).is_some(), is_kept, "{megabytes} MB");
+    }
+}
+
 pub(crate) fn the_last_handle_ends_everything(world: &World) {
     let engine = world.engine();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -43,6 +43,7 @@ const TESTS: &[(&str, Test)] = &[
     ),
     ("while_the_ledger_is_full_nothing_runs", calls::while_the_ledger_is_full_nothing_runs),
     ("a_panic_is_one_calls_problem", calls::a_panic_is_one_calls_problem),
+    ("results_are_kept_by_the_memory_they_hold", calls::results_are_kept_by_the_memory_they_hold),
     ("the_last_handle_ends_everything", calls::the_last_handle_ends_everything),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     (

@@ -359,9 +359,12 @@ impl<'a, 'b> Survey<'a, 'b> {
             if below.as_os_str().is_empty() || !self.may_protect_another() {
                 continue;
             }
-            self.pointer_file(&below)?;
+            let is_protected = self.pointer_file(&below)?;
             self.names(&module.config, &below)?;
-            settled.push(checkout);
+            // A checkout that does not exist could be made by the run.
+            if is_protected {
+                settled.push(checkout);
+            }
         }
         Ok(settled)
     }
@@ -375,32 +378,34 @@ impl<'a, 'b> Survey<'a, 'b> {
         true
     }
 
-    /// The `.git` of a checkout at `at`, which the host's git follows: it can be neither changed nor moved.
-    fn pointer_file(&mut self, at: &Path) -> Result<(), CallError> {
+    /// Protects the `.git` of a checkout at `at`, which the host's git follows: it can be neither changed nor moved.
+    /// Returns false if there is none.
+    fn pointer_file(&mut self, at: &Path) -> Result<bool, CallError> {
         let git = at.join(".git");
         match self.root.look(&git)? {
             None => self.empty_checkout(at),
             Some(seen) => {
                 self.protect(present(git, seen.kind));
-                Ok(())
+                Ok(true)
             }
         }
     }
 
     /// Protects a submodule that is not checked out: its directory is empty, and git would obey files that a run put
-    /// there.
-    fn empty_checkout(&mut self, at: &Path) -> Result<(), CallError> {
-        if let Some(seen) = self.root.look(at)? {
+    /// there. Returns false if there is no directory; then a `.git` in it is new after the run.
+    fn empty_checkout(&mut self, at: &Path) -> Result<bool, CallError> {
+        let seen = self.root.look(at)?;
+        if let Some(seen) = &seen {
             self.protect(present(at, seen.kind));
         }
-        Ok(())
+        Ok(seen.is_some())
     }
 
     /// Protects a repository at `at` below the workspace that is not a submodule of this one.
     fn nested(&mut self, at: &Path) -> Result<(), CallError> {
         let git = at.join(".git");
         match self.root.look(&git)? {
-            None => self.empty_checkout(at),
+            None => self.empty_checkout(at).map(drop),
             Some(seen) if seen.kind == FileKind::Directory => {
                 // Without `HEAD` git does not take it for a repository.
                 let is_repository = self.root.look(git.join("HEAD"))?.is_some();

@@ -1,16 +1,21 @@
 //! Reads git's configuration files and finds the values by which they name something that git executes or obeys.
 //! Pure: takes bytes, opens nothing. A line that git would refuse is passed over, so the answer can only name too much.
 
-/// Maximum number of variables read from one file; git's own files have some dozens.
-const VARIABLES_MAX: usize = 4096;
+use std::sync::Arc;
+
+/// Maximum number of variables kept of one file; git's own files have some dozens.
+pub(super) const VARIABLES_MAX: usize = 4096;
+
+/// Merge strategies that are part of git: merge-strategies in git-merge(1). Of another one git runs the program.
+const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
 /// One variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variable {
     /// `core`, in lower case.
-    pub(super) section: String,
+    pub(super) section: Arc<str>,
     /// The quoted part of `[filter "lfs"]`.
-    pub(super) subsection: Option<String>,
+    pub(super) subsection: Option<Arc<str>>,
     /// `hookspath`, in lower case.
     pub(super) key: String,
     /// Its value; empty where only the name stands.
@@ -34,10 +39,12 @@ pub(super) enum Role {
     Worktree,
     /// Turns reading of `config.worktree` on.
     WorktreeConfig,
+    /// An address, or a permission for addresses: one such as `ext::sh …` names a program.
+    Transport,
 }
 
 /// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1),
-/// git-mergetool(1), git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
+/// git-mergetool(1), git-send-email(1) and git-hook(1) of git 2.47 to 2.52, and git-lfs-config(5). `*` stands for any subsection, or for none.
 const ROLES: &[(&str, &str, Role)] = &[
     ("include", "path", Role::Include),
     ("includeif", "path", Role::Include),
@@ -45,6 +52,15 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("core", "worktree", Role::Worktree),
     ("extensions", "objectformat", Role::ObjectFormat),
     ("extensions", "worktreeconfig", Role::WorktreeConfig),
+    ("branch", "pushremote", Role::Transport),
+    ("branch", "remote", Role::Transport),
+    ("protocol", "allow", Role::Transport),
+    ("remote", "pushurl", Role::Transport),
+    ("remote", "url", Role::Transport),
+    ("remote", "vcs", Role::Transport),
+    ("submodule", "url", Role::Transport),
+    ("url", "insteadof", Role::Transport),
+    ("url", "pushinsteadof", Role::Transport),
     ("init", "templatedir", Role::Template),
     ("core", "alternaterefscommand", Role::Command),
     ("core", "askpass", Role::Command),
@@ -64,6 +80,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("filter", "clean", Role::Command),
     ("filter", "process", Role::Command),
     ("filter", "smudge", Role::Command),
+    ("gc", "recentobjectshook", Role::Command),
     ("gpg", "defaultkeycommand", Role::Command),
     ("gpg", "program", Role::Command),
     ("guitool", "cmd", Role::Command),
@@ -71,6 +88,9 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("imap", "tunnel", Role::Command),
     ("instaweb", "httpd", Role::Command),
     ("interactive", "difffilter", Role::Command),
+    ("lfs", "clean", Role::Command),
+    ("lfs", "path", Role::Command),
+    ("lfs", "smudge", Role::Command),
     ("man", "cmd", Role::Command),
     ("man", "path", Role::Command),
     ("merge", "driver", Role::Command),
@@ -98,50 +118,45 @@ const COMMAND_SECTIONS: &[&str] = &["alias", "pager"];
 impl Variable {
     /// The variable's effect, if it can execute something.
     pub(super) fn role(&self) -> Option<Role> {
-        if COMMAND_SECTIONS.contains(&self.section.as_str()) {
+        if COMMAND_SECTIONS.contains(&&*self.section) {
             return Some(Role::Command);
         }
         let row =
-            ROLES.iter().find(|(section, key, _)| *section == self.section && *key == self.key);
+            ROLES.iter().find(|(section, key, _)| *section == &*self.section && *key == self.key);
         row.map(|(_, _, role)| *role)
     }
 }
 
-/// The variables of a file, in order.
+/// The first variables of a file, in order.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Variable> {
-    let mut reader = Reader { bytes, at: 0 };
+    variables(bytes).take(VARIABLES_MAX).collect()
+}
+
+/// All variables of a file, in order.
+fn variables(bytes: &[u8]) -> impl Iterator<Item = Variable> {
     // git-config(1) does not mention it, but git skips the byte order mark that editors on Windows write.
-    if bytes.starts_with(b"\xef\xbb\xbf") {
-        reader.at = 3;
-    }
-    let mut variables = Vec::new();
-    let (mut section, mut subsection) = (String::new(), None);
-    while let Some(byte) = reader.next() {
-        match byte {
-            b'\n' | b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
-            b'#' | b';' => reader.skip_line(),
-            b'[' => {
-                if let Some(header) = reader.header() {
-                    (section, subsection) = header;
+    let at = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut reader = Reader { bytes, at };
+    let (mut section, mut subsection) = (Arc::from(""), None);
+    std::iter::from_fn(move || {
+        loop {
+            match reader.next()? {
+                b'\n' | b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
+                b'#' | b';' => reader.skip_line(),
+                b'[' => {
+                    if let Some((name, sub)) = reader.header() {
+                        (section, subsection) = (Arc::from(name), sub.map(Arc::from));
+                    }
                 }
-            }
-            byte if byte.is_ascii_alphabetic() => {
-                let (key, value) = reader.variable(byte);
-                let variable = Variable {
-                    section: section.clone(),
-                    subsection: subsection.clone(),
-                    key,
-                    value,
-                };
-                variables.push(variable);
-                if variables.len() >= VARIABLES_MAX {
-                    break;
+                byte if byte.is_ascii_alphabetic() => {
+                    let (key, value) = reader.variable(byte);
+                    let (section, subsection) = (Arc::clone(&section), subsection.clone());
+                    return Some(Variable { section, subsection, key, value });
                 }
+                _ => reader.skip_line(),
             }
-            _ => reader.skip_line(),
         }
-    }
-    variables
+    })
 }
 
 struct Reader<'a> {
@@ -305,14 +320,32 @@ pub(super) fn words(command: &str) -> Vec<Word> {
 
 /// Returns true if a configuration file names anything that git executes, or includes another file.
 pub(crate) fn executes(bytes: &[u8]) -> bool {
-    parse(bytes).iter().any(|variable| match variable.role() {
+    variables(bytes).any(|variable| match variable.role() {
         Some(Role::Command) => {
-            let needs_mark = matches!(variable.section.as_str(), "alias" | "submodule");
+            let needs_mark = matches!(&*variable.section, "alias" | "submodule");
             !is_switch(&variable.value) && (!needs_mark || variable.value.starts_with('!'))
         }
         Some(Role::Include | Role::Hooks | Role::Template | Role::Worktree) => true,
+        Some(Role::Transport) => {
+            let is_helper = |text: &str| text.contains("::");
+            matches!((&*variable.section, &*variable.key), ("protocol", _) | (_, "vcs"))
+                || is_helper(&variable.value)
+                || variable.subsection.as_deref().is_some_and(is_helper)
+        }
         Some(Role::WorktreeConfig | Role::ObjectFormat) | None => false,
     })
+}
+
+/// Returns true if the options of an unfinished operation, a file in the format of a configuration, name a merge strategy
+/// that is not part of git.
+pub(crate) fn names_a_strategy(bytes: &[u8]) -> bool {
+    variables(bytes)
+        .any(|variable| variable.key == "strategy" && is_foreign_strategy(&variable.value))
+}
+
+/// Returns true for the name of a merge strategy that is not part of git.
+pub(crate) fn is_foreign_strategy(name: &str) -> bool {
+    !name.is_empty() && !STRATEGIES.contains(&name)
 }
 
 /// Returns true if the value of a switch is off. A name without a value is on.

@@ -64,12 +64,20 @@ impl ResourceStore {
             .filter_map(|(name, text, _)| Some((name, whole(text, outcome.encoding)?)))
             .collect();
         let artifacts: Vec<_> = outcome.artifacts.iter().take(FILES_MAX).cloned().collect();
-        let files = files.filter(|_| !artifacts.is_empty()).map(|files| (files, artifacts));
+        let of_files = |files: &Artifacts, artifacts: &[Artifact]| {
+            let listed = artifacts.iter().map(|file| file.bytes).sum();
+            files.held_bytes().max(listed)
+        };
+        let files = files
+            .filter(|files| {
+                !artifacts.is_empty() && of_files(files, &outcome.artifacts) <= BYTES_MAX
+            })
+            .map(|files| (files, artifacts));
         if streams.is_empty() && files.is_none() {
             return Vec::new();
         }
         let of_streams: u64 = streams.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let of_files: u64 = files.iter().flat_map(|(_, list)| list).map(|file| file.bytes).sum();
+        let of_files = files.as_ref().map_or(0, |(files, list)| of_files(files, list));
         let n_bytes = of_streams.saturating_add(of_files);
         if n_bytes > BYTES_MAX {
             return Vec::new();

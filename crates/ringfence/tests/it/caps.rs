@@ -312,6 +312,36 @@ fn a_directory_that_cannot_be_listed_hides_nothing_from_the_disk_limit() {
     std::fs::set_permissions(world.work().join("d"), open).unwrap();
 }
 
+/// Files without a name whose descriptors are on their way between two sockets, or that are only mapped.
+#[test]
+fn deleted_files_that_are_hidden_count_for_the_disk_limit() {
+    let hold = [
+        "a, b = socket.socketpair(); held += [a, b]; socket.send_fds(a, [b'x'], [fd])",
+        "held.append(c.mmap(None, 4096, 1, 1, fd, 0))",
+    ];
+    for hold in hold {
+        let world = World::new();
+        let program = format!(
+            "import ctypes, os, socket, time
+held, c = [], ctypes.CDLL(None)
+c.mmap.restype, c.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+for n in range(24):
+    fd = os.open('f', os.O_RDWR | os.O_CREAT)
+    os.unlink('f')
+    os.write(fd, bytes(8 << 20))
+    os.fsync(fd)
+    {hold}
+    os.close(fd)
+time.sleep(40)
+print('all')
+"
+        );
+        let (_, outcome) = world.python(&["--disk", "10M", "--timeout", "60s"], &program);
+        assert!(!outcome["error"].is_null(), "{hold}: {outcome}");
+        assert_eq!(outcome["error"]["code"], "disk_limit", "{hold}: {outcome}");
+    }
+}
+
 #[test]
 fn a_flood_of_output_is_cut_in_the_middle_and_counted() {
     let (code, outcome) =

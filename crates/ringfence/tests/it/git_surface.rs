@@ -42,6 +42,26 @@ const UNABSORBED: &str = "git init -q . && git commit -q --allow-empty -m w
     mkdir -p deep/er && git init -q deep/er/q && git -C deep/er/q commit -q --allow-empty -m q
     git add deep 2>/dev/null && git commit -qm q";
 
+/// Commits to pick on another branch, and a directory of programs that git does not list.
+const UNFINISHED: &str = "git init -q . && echo a > a && git add a && git commit -qm one
+    git checkout -q -b o && echo 1 > b && git add b && git commit -qm b && echo 2 > c && git add c && git commit -qm c && git checkout -q main
+    echo 3 > d && git add d && git commit -qm d && echo git-merge-a >> .git/info/exclude";
+
+/// Leaves a cherry-pick unfinished whose options, in the format of printf, name a program of the checkout.
+macro_rules! strategy {
+    ($options:literal) => {
+        strategy!($options, "")
+    };
+    ($options:literal, $rest:literal) => {
+        concat!(
+            "mkdir .git/sequencer; git rev-parse HEAD > .git/sequencer/head
+             printf \"pick $(git rev-parse o~) b\\npick $(git rev-parse o) c\\n\" > .git/sequencer/todo
+             mkdir git-merge-a; printf '#!/bin/sh\\ntouch MARK\\n' > git-merge-a/x; chmod +x git-merge-a/x
+             printf '", $options, "' > .git/sequencer/opts", $rest
+        )
+    };
+}
+
 /// A hostile repository at `deep/ev`, and a call that has an index name it.
 macro_rules! evil {
     ($rest:literal) => {
@@ -129,15 +149,19 @@ const ROWS: &[Row] = &[
         "true",
         &["git init -q .; git config core.fsmonitor 'touch MARK;'"],
     ),
+    row("the strategy of an unfinished operation", UNFINISHED, &[strategy!("[options]\\n\\tstrategy = a/x\\n")])
+        .then("git cherry-pick --continue"),
+    row("a strategy in capitals", UNFINISHED, &[strategy!("[options]\\n\\tSTRATEGY = a/x\\n")])
+        .then("git cherry-pick --continue"),
+    row("a strategy beside its section", UNFINISHED, &[strategy!("[options] strategy = a/x\\n")])
+        .then("git cherry-pick --continue"),
+    row("a strategy on two lines", UNFINISHED, &[strategy!("[options]\\n\\tstrategy = a\\\\\\n/x\\n")])
+        .then("git cherry-pick --continue"),
     row(
-        "the strategy of an unfinished operation",
-        "git init -q . && echo a > a && git add a && git commit -qm one
-         git checkout -q -b o && echo 1 > b && git add b && git commit -qm b && echo 2 > c && git add c && git commit -qm c && git checkout -q main
-         echo 3 > d && git add d && git commit -qm d && echo git-merge-a >> .git/info/exclude",
-        &["mkdir .git/sequencer; git rev-parse HEAD > .git/sequencer/head
-           printf \"pick $(git rev-parse o~) b\\npick $(git rev-parse o) c\\n\" > .git/sequencer/todo
-           printf '[options]\\n\\tstrategy = a/x\\n' > .git/sequencer/opts
-           mkdir git-merge-a; printf '#!/bin/sh\\ntouch MARK\\n' > git-merge-a/x; chmod +x git-merge-a/x"],
+        "a strategy that is moved to its place",
+        UNFINISHED,
+        &[strategy!("[options]\\n\\tstrategy = a/x\\n", "; mv .git/sequencer .git/prepared; sleep 0.1"),
+          "mv .git/prepared .git/sequencer"],
     )
     .then("git cherry-pick --continue"),
     row(
@@ -147,6 +171,58 @@ const ROWS: &[Row] = &[
            mkdir -p .git/remotes; echo \"URL: $PWD/deep/r\" > .git/remotes/origin"],
     )
     .then("git push -q origin main"),
+    row(
+        "an address that is moved to its place",
+        "git init -q . && git commit -q --allow-empty -m w",
+        &["mkdir deep; git init -q --bare deep/r; printf '#!/bin/sh\\ntouch MARK\\n' > deep/r/hooks/pre-receive; chmod +x deep/r/hooks/pre-receive
+           mkdir -p .git/prepared; echo \"URL: $PWD/deep/r\" > .git/prepared/origin; sleep 0.1",
+          "mv .git/prepared .git/remotes"],
+    )
+    .then("git push -q origin main"),
+    row(
+        "a link in a directory that is moved to its place",
+        REPOSITORY,
+        &["mkdir -p .git/prepared/refs/heads; cp .git/logs/HEAD .git/prepared/; ln -s MARK .git/prepared/refs/heads/main; sleep 0.1",
+          "mv .git/logs .git/old; mv .git/prepared .git/logs"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
+        "a repository that is moved to where the index names one",
+        REPOSITORY,
+        &["mkdir deep; git init -q deep/prepared; git -C deep/prepared commit -q --allow-empty -m x
+           git -C deep/prepared config core.fsmonitor 'touch MARK;'
+           git update-index --add --cacheinfo 160000,$(git -C deep/prepared rev-parse HEAD),deep/ev; sleep 0.1",
+          "mv deep/prepared deep/ev"],
+    ),
+    row(
+        "a repository that is moved to where a link leads",
+        REPOSITORY,
+        &["mkdir deep; git init -q deep/prepared; git -C deep/prepared commit -q --allow-empty -m x
+           git -C deep/prepared config core.fsmonitor 'touch MARK;'; ln -s deep/ev proj; sleep 0.1",
+          "mv deep/prepared deep/ev"],
+    )
+    .then("cd proj; git status"),
+    row(
+        "a repository with more variables than are kept",
+        REPOSITORY,
+        &["git init -q zz; git -C zz commit -q --allow-empty -m x; { echo '[a]'; yes b=1 | head -4200; } >> zz/.git/config
+           git -C zz config core.fsmonitor 'touch MARK;'"],
+    )
+    .then("git -C zz status"),
+    row(
+        "an address that names a program",
+        REPOSITORY,
+        &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config protocol.ext.allow always
+           git -C zz remote add origin 'ext::sh -c touch% MARK'"],
+    )
+    .then("git -C zz fetch -q origin"),
+    row(
+        "a submodule whose checkout was deleted",
+        "git init -q ../sub_origin && git -C ../sub_origin commit -q --allow-empty -m s
+         git init -q . && git commit -q --allow-empty -m w
+         git submodule --quiet add ../sub_origin libs/sub && git commit -qm sub && rm -rf libs/sub",
+        &["mkdir -p libs; git init -q libs/sub; git -C libs/sub commit -q --allow-empty -m x; git -C libs/sub config core.fsmonitor 'touch MARK;'"],
+    ),
     row(
         "a submodule's pointer",
         SUBMODULES,

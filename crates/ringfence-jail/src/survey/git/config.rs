@@ -49,7 +49,7 @@ impl Survey<'_, '_> {
         match git_dir.read(name, CONFIG_BYTES_MAX)? {
             Content::Missing => {}
             Content::Bytes(bytes) => {
-                let parsed = gitconfig::parse(&bytes);
+                let parsed = self.parsed(&bytes);
                 self.include(&parsed, git_dir.path(), variables)?;
                 variables.extend(parsed);
             }
@@ -59,6 +59,15 @@ impl Survey<'_, '_> {
             )),
         }
         Ok(())
+    }
+
+    /// The variables of a file in the workspace's reach.
+    fn parsed(&mut self, bytes: &[u8]) -> Vec<Variable> {
+        let parsed = gitconfig::parse(bytes);
+        if parsed.len() == gitconfig::VARIABLES_MAX {
+            self.too_many.insert("git's configuration has more variables than are looked at");
+        }
+        parsed
     }
 
     /// The configuration of the user and the system, read once.
@@ -96,7 +105,7 @@ impl Survey<'_, '_> {
             };
             self.named(&below, Existence::HoldFile)?;
             if let Content::Bytes(bytes) = self.root.read(&below, CONFIG_BYTES_MAX)? {
-                let parsed = gitconfig::parse(&bytes);
+                let parsed = self.parsed(&bytes);
                 let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
                 self.include(&parsed, &dir, all)?;
                 all.extend(parsed);
@@ -146,7 +155,11 @@ impl Survey<'_, '_> {
                     self.named_absolute(&path, Existence::Hold)?;
                 }
                 Role::Command => self.command(variable, top)?,
-                Role::Include | Role::ObjectFormat | Role::Worktree | Role::WorktreeConfig => {}
+                Role::Include
+                | Role::ObjectFormat
+                | Role::Worktree
+                | Role::WorktreeConfig
+                | Role::Transport => {}
             }
         }
         Ok(())
@@ -154,7 +167,7 @@ impl Survey<'_, '_> {
 
     pub(super) fn command(&mut self, variable: &Variable, top: &Path) -> Result<(), CallError> {
         let value = &variable.value;
-        let only_with_mark = matches!(variable.section.as_str(), "alias" | "submodule");
+        let only_with_mark = matches!(&*variable.section, "alias" | "submodule");
         if gitconfig::is_switch(value) || (only_with_mark && !value.starts_with('!')) {
             return Ok(());
         }
