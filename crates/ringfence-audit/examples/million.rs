@@ -81,7 +81,7 @@ fn build(dir: &std::path::Path, rows: u64) {
         }
     }
     ledger.append_all(&batch).unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
 }
 
 fn id(n: u64) -> RunId {

@@ -83,7 +83,8 @@ pub(crate) fn write(
         Ok(sha256)
     });
     if written.is_err() {
-        home.remove(&draft);
+        // The draft is overwritten by the next attempt.
+        let _ = home.remove(&draft);
     }
     Ok((home.join(&name), written?))
 }
@@ -263,10 +264,10 @@ impl Checking {
 }
 
 /// The archives of a ledger, by name.
-pub(crate) fn list(home: &LedgerDir) -> Vec<PathBuf> {
-    let Ok(archives) = LedgerDir::open(&home.join(ARCHIVES)) else { return Vec::new() };
-    let mut names = archives.names();
+pub(crate) fn list(home: &LedgerDir) -> Result<Vec<PathBuf>, Problem> {
+    let archives = home.make_dir(ARCHIVES)?;
+    let mut names = archives.names()?;
     names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "jsonl"));
     names.sort();
-    names.iter().map(|name| archives.join(name)).collect()
+    Ok(names.iter().map(|name| archives.join(name)).collect())
 }

@@ -22,20 +22,20 @@ pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, 
                                        risk, body_hash, chain, body";
 
 impl Store {
-    /// Takes the write lock and folds the intake. Afterwards the database exists and is connected.
-    pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
+    /// Takes the write lock and compacts the intake. Afterwards the database exists and is connected.
+    pub(crate) fn compact_now(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = WriteLock::wait(&lock, self.home.path())?;
-        // Record faults in the chain before the fold could cover them up.
+        // Record faults in the chain before the compaction could cover them up.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
-        self.fold(tail)?;
-        // There may have been nothing to fold, and callers go on with the database.
+        self.compact(tail)?;
+        // There may have been nothing to move, and callers go on with the database.
         self.make_database()
     }
 
     /// Moves every row of the intake into the database. The caller holds the write lock.
-    pub(crate) fn fold(&mut self, tail: Tail) -> Result<(), Problem> {
+    pub(crate) fn compact(&mut self, tail: Tail) -> Result<(), Problem> {
         let text = self.intake_text()?;
         if text.is_empty() {
             return Ok(());
@@ -53,7 +53,7 @@ impl Store {
         self.shorten_log()?;
         self.intake.set_len(0).map_err(|e| fault::from_io(&path, "ftruncate", &e))?;
         let mark = Mark { intake_bytes: 0, ..tail.mark };
-        self.write_head(Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))
+        self.write_head(Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot).signed(&key))
     }
 
     /// Position and epoch of the last row in the database.
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// Checkpoints the database's log into its file, syncs, and empties the log, so that the next process to open it
-    /// has nothing to read. A reader may prevent that; then at least the log is on disk, and the next fold empties it.
+    /// has nothing to read. A reader may prevent that; then at least the log is on disk, and the next compaction empties it.
     pub(crate) fn shorten_log(&self) -> Result<(), Problem> {
         let Some(db) = &self.db else { return Ok(()) };
         let _ = db.busy_timeout(Duration::ZERO);
@@ -194,7 +194,7 @@ fn announced_key(db: &Connection, epoch: i64) -> rusqlite::Result<Option<PublicK
 fn insert_all(db: &Connection, text: &[u8]) -> rusqlite::Result<()> {
     let tx = db.unchecked_transaction()?;
     {
-        // The row may exist already, if a fold died between the commit and emptying the intake. The intake is right,
+        // The row may exist already, if a compaction died between the commit and emptying the intake. The intake is right,
         // because the head covers it.
         let mut insert = db.prepare_cached(
             "INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",

@@ -132,7 +132,8 @@ impl LedgerDir {
             rustix::fs::fsync(&self.dir)
         });
         result.map_err(|errno| {
-            self.remove(&draft);
+            // The draft is overwritten by the next attempt.
+            let _ = self.remove(&draft);
             fault::from_errno(&path, "write", errno)
         })
     }
@@ -164,8 +165,11 @@ impl LedgerDir {
     }
 
     /// Removes a file; a missing file is not an error.
-    pub(crate) fn remove(&self, name: &str) {
-        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Problem> {
+        match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(fault::from_errno(&self.join(name), "unlink", errno)),
+        }
     }
 
     /// Size of a file, 0 if it does not exist.
@@ -183,15 +187,17 @@ impl LedgerDir {
     }
 
     /// Names in it.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
         let mut names = Vec::new();
-        if let Ok(dir) = untrusted::open_directory_beneath(&self.dir, Path::new(".")) {
-            let _ = untrusted::list(&dir, &Budget::unlimited(), |name, _| {
-                names.extend(name.to_str().map(str::to_owned));
-                ControlFlow::Continue(())
-            });
-        }
-        names
+        untrusted::open_directory_beneath(&self.dir, Path::new("."))
+            .and_then(|dir| {
+                untrusted::list(&dir, &Budget::unlimited(), |name, _| {
+                    names.extend(name.to_str().map(str::to_owned));
+                    ControlFlow::Continue(())
+                })
+            })
+            .map_err(|e| fault::from_errno(self.path(), "getdents", e.errno))?;
+        Ok(names)
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -51,16 +51,18 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(at: Mark, folded: i64, epoch: i64, boot: &str, key: &[u8; 32]) -> Self {
+    /// A head without its MAC, which [`Head::signed`] adds.
+    pub(crate) fn new(at: Mark, folded: i64, epoch: i64, boot: &str) -> Self {
         let (boot, mac) = (boot.to_owned(), String::new());
-        let mut head = Self { at, going_to: None, folded, epoch, boot, mac };
-        head.mac = hex(&head.hmac(key).finalize().into_bytes());
-        head
+        Self { at, going_to: None, folded, epoch, boot, mac }
     }
 
     /// The same, moving to `going_to`.
-    pub(crate) fn on_the_way(mut self, going_to: Mark, key: &[u8; 32]) -> Self {
-        self.going_to = Some(going_to);
+    pub(crate) fn on_the_way(self, going_to: Mark) -> Self {
+        Self { going_to: Some(going_to), ..self }
+    }
+
+    pub(crate) fn signed(mut self, key: &[u8; 32]) -> Self {
         self.mac = hex(&self.hmac(key).finalize().into_bytes());
         self
     }
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_changed_head_is_not_genuine() {
-        let head = Head::new(mark(5), 0, 1, "boot", &[1; 32]);
+        let head = Head::new(mark(5), 0, 1, "boot").signed(&[1; 32]);
         assert!(head.is_genuine(&[1; 32]));
         assert!(!head.is_genuine(&[2; 32]));
         let forgeries = [
@@ -160,8 +162,8 @@ mod tests {
             place: ChainPosition { seq: i64::MAX, chain: Digest::of(b"") },
             intake_bytes: u64::MAX,
         };
-        let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36), &[1; 32]);
-        let head = head.on_the_way(far, &[1; 32]);
+        let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36));
+        let head = head.on_the_way(far).signed(&[1; 32]);
         assert!(serde_json::to_vec(&head).unwrap().len() < BYTES);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
 const WORDS: usize = 16;
 /// Maximum number of rows of a block stored as a list of two bytes each; for more, one bit per row is no longer.
 const LIST_MAX: usize = 63;
-/// Maximum number of blocks that one fold closes.
+/// Maximum number of blocks that one compaction closes.
 const CLOSE_MAX: i64 = 16;
 
 /// A set of rows of a block, one bit each.

@@ -200,17 +200,21 @@ pub(crate) fn root_on_disk(home: &LedgerDir) -> Option<PublicKey> {
 /// Destroys every secret key but that of `epoch`.
 pub(crate) fn destroy_others(home: &LedgerDir, epoch: i64) -> Result<(), Problem> {
     let keys = home.make_dir(KEYS)?;
-    for name in keys.names() {
+    for name in keys.names()? {
         let secret = name.starts_with("epoch-") && name != file_name(epoch);
         if !secret {
             continue;
         }
         // Overwritten first: on most file systems unlinking alone leaves the bytes on disk.
-        if let Ok(Some(file)) = keys.find(&name) {
+        let overwritten = keys.find(&name).and_then(|file| {
+            let Some(file) = file else { return Ok(()) };
             let len = usize::try_from(keys.size(&name)).unwrap_or(0).min(4096);
-            let _ = file.write_all_at(&vec![0; len], 0).and_then(|()| file.sync_data());
-        }
-        keys.remove(&name);
+            file.write_all_at(&vec![0; len], 0)
+                .and_then(|()| file.sync_data())
+                .map_err(|e| fault::from_io(&keys.join(&name), "write", &e))
+        });
+        keys.remove(&name)?;
+        overwritten?;
     }
     Ok(())
 }

@@ -90,8 +90,8 @@ pub struct Ledger {
     pub(crate) settings: LedgerSettings,
     /// CPU time under the write lock.
     section_ns: AtomicU64,
-    /// The intake is worth folding.
-    is_long: AtomicBool,
+    /// The intake is long enough to compact.
+    compaction_due: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -151,7 +151,7 @@ impl Ledger {
             writer,
             settings,
             section_ns: AtomicU64::new(0),
-            is_long: AtomicBool::new(false),
+            compaction_due: AtomicBool::new(false),
         })
     }
 
@@ -203,31 +203,31 @@ impl Ledger {
         self.store().rotate()
     }
 
-    /// Folds the intake into the database. Worth calling in idle time, such as during a long run: otherwise an append
+    /// Moves the rows of the intake to the database. Worth calling in idle time, such as during a long run: otherwise an append
     /// that finds the intake long does it, and waits for the disk.
-    pub fn tidy(&self) -> Result<(), Problem> {
+    pub fn compact(&self) -> Result<(), Problem> {
         let mut store = self.store();
-        let folded = store.fold_now();
+        let folded = store.compact_now();
         // Not again before the next append, if it failed.
-        self.is_long.store(false, Ordering::Relaxed);
+        self.compaction_due.store(false, Ordering::Relaxed);
         folded
     }
 
-    /// Leaves folding to the caller, who calls [`Ledger::tidy`] on a thread of its own whenever the ledger [is
-    /// long](Ledger::is_long). Without that, the append that finds the intake long folds it.
-    pub fn fold_by_tidy(&self) {
-        self.store().fold_late();
+    /// Leaves that to the caller, who calls [`Ledger::compact`] on a thread of its own whenever the ledger [is
+    /// long](Ledger::compaction_due). Without that, the append that finds the intake long compacts it.
+    pub fn compact_in_background(&self) {
+        self.store().compact_late();
     }
 
-    /// Returns true if [`Ledger::tidy`] is due.
-    pub fn is_long(&self) -> bool {
-        self.is_long.load(Ordering::Relaxed)
+    /// Returns true if [`Ledger::compact`] is due.
+    pub fn compaction_due(&self) -> bool {
+        self.compaction_due.load(Ordering::Relaxed)
     }
 
     /// Rebuilds the index from the rows.
     pub fn reindex(&self) -> Result<(), Problem> {
         let mut store = self.store();
-        store.fold_now()?;
+        store.compact_now()?;
         let lock = Arc::clone(&store.lock);
         let _turn = WriteLock::wait(&lock, store.home.path())?;
         let Some(db) = &store.db else { return Ok(()) };
@@ -256,7 +256,7 @@ impl Ledger {
         let began = ringfence_sys::thread_cpu_time();
         let result = self.store().append(&drafts);
         let took = ringfence_sys::thread_cpu_time().saturating_sub(began);
-        self.is_long.store(self.store().is_long(), Ordering::Relaxed);
+        self.compaction_due.store(self.store().compaction_due(), Ordering::Relaxed);
         self.section_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(0), Ordering::Relaxed);
         let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
         let mut answers = Vec::with_capacity(sizes.len());

@@ -1,5 +1,5 @@
 //! The reader's view of the ledger: one run, rows as they arrive, all rows in order. Pages are in `page.rs`. Changes
-//! nothing, except that it folds the intake first, as the next writer would.
+//! nothing, except that it compacts the intake first, as the next writer would.
 
 use std::fs::File;
 use std::path::Path;
@@ -43,8 +43,8 @@ impl Reader {
         }
         let lock = Arc::new(home.find_or_make(LOCK)?);
         let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
-        match store.fold_now() {
-            // Without space to fold the newest rows, the others can still be read.
+        match store.compact_now() {
+            // Without space to move the newest rows, the others can still be read.
             Err(problem) if problem.code == Code::LedgerFull && schema::glance(&store.home)? => {}
             other => other?,
         }
@@ -56,7 +56,7 @@ impl Reader {
     /// Makes rows visible that were appended since the reader was opened.
     pub fn refresh(&self) -> Result<(), Problem> {
         let home = LedgerDir::open(self.home.path())?;
-        Store::open_existing(home, Arc::clone(&self.lock), StoreOptions::READING)?.fold_now()
+        Store::open_existing(home, Arc::clone(&self.lock), StoreOptions::READING)?.compact_now()
     }
 
     /// One run or call, by its id or a prefix of it.
@@ -91,7 +91,7 @@ impl Reader {
     }
 
     /// Rows after `seq`, the oldest first, at most `limit`: for following a ledger as it grows. Reads the intake too,
-    /// so that following folds nothing.
+    /// so that following compacts nothing.
     pub fn after(&self, seq: i64, limit: usize) -> Result<Vec<Record>, Problem> {
         let limit = limit_of(limit)?;
         let _turn = WriteLock::wait_to_read(&self.lock, self.home.path())?;
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// The archives beside the ledger.
-    pub fn archives(&self) -> Vec<std::path::PathBuf> {
+    pub fn archives(&self) -> Result<Vec<std::path::PathBuf>, Problem> {
         crate::archive::list(&self.home)
     }
 
@@ -222,7 +222,7 @@ impl Reader {
 pub(crate) type FoundRun = (String, Option<i64>, Option<i64>);
 
 impl StoreOptions {
-    /// For stores that only fold: replaces no key.
+    /// For stores that only compact: replaces no key.
     pub(crate) const READING: Self = Self {
         epoch_ms_max: i64::MAX,
         epoch_rows_max: i64::MAX,

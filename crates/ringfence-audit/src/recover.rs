@@ -17,7 +17,7 @@ impl Ledger {
     /// processes at once: only one holds the write lock.
     pub fn recover(&self) -> Result<usize, Problem> {
         let mut store = self.store();
-        store.fold_now()?;
+        store.compact_now()?;
         let lock = Arc::clone(&store.lock);
         let _turn = WriteLock::wait(&lock, store.home.path())?;
         let mut ends = Vec::new();
@@ -67,7 +67,7 @@ impl Ledger {
 
 /// Starts without an end.
 fn open_starts(store: &mut Store) -> Result<Vec<Line>, Problem> {
-    // Another process may have appended between the fold and the turn.
+    // Another process may have appended between the compaction and the turn.
     let late = store.intake_lines()?;
     store.make_database()?;
     let Some(db) = &store.db else { return Ok(Vec::new()) };

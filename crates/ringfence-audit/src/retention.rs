@@ -88,7 +88,7 @@ impl Ledger {
     ) -> Result<Expired, Problem> {
         // Not the store that appends go through, which would wait for all of this.
         let mut store = self.another_store()?;
-        store.fold_now()?;
+        store.compact_now()?;
         let Some(db) = &store.db else { return Ok(Expired { rows: 0, archive: None }) };
         let seqs = store.sql(choose(db))?;
         if seqs.is_empty() {

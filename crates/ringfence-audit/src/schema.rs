@@ -60,7 +60,7 @@ pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_prepared_statement_cache_capacity(32);
-        // A fold syncs once, by `Store::shorten_log`, and not at each commit too. Content that is cleared, or moved
+        // A compaction syncs once, by `Store::shorten_log`, and not at each commit too. Content that is cleared, or moved
         // from one page to another, must not stay readable in the file.
         db.execute_batch(
             "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON",

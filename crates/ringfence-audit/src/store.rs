@@ -1,5 +1,5 @@
 //! The only writer of rows: appends lines to the intake under the writers' lock, and writes the head before and after.
-//! Touches the database only to fold the intake into it, so that a process with two rows to write pays for two writes.
+//! Touches the database only to move the intake into it, so that a process with two rows to write pays for two writes.
 //! Never called by two threads at once; `ledger.rs` sees to that.
 
 use std::cell::OnceCell;
@@ -25,9 +25,9 @@ use crate::{compaction, fault, schema};
 /// Every row whose number this divides is a checkpoint; also the size of an index block.
 pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
 
-/// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
+/// The intake is moved to the database when it is this long: some 500 rows, a few milliseconds of work.
 const INTAKE_BYTES: u64 = 256 << 10;
-/// The same for an append in a process that folds it in the background, in case that does not come to it.
+/// The same for an append in a process that compacts it in the background, in case that does not come to it.
 const INTAKE_BYTES_LATE: u64 = 4 << 20;
 /// Length of the intake at which an append moves its rows to the database first: bounds it while the database fails.
 const INTAKE_BYTES_MAX: u64 = 64 << 20;
@@ -108,13 +108,15 @@ pub(crate) struct Store {
     /// Opened when it is first needed.
     pub(crate) db: Option<Connection>,
     secret: Option<Secret>,
+    /// Keys of earlier epochs have not been destroyed yet.
+    has_old_keys: bool,
     /// The last head written, as it is in the file: while the file has it, no other process has written.
     pub(crate) own_head: Option<(Vec<u8>, Head)>,
     rules: StoreOptions,
-    /// The intake is folded when it is longer than this.
-    fold_at_bytes: u64,
-    /// The length from which an append folds the intake.
-    append_folds_at: u64,
+    /// The intake is compacted when it is longer than this.
+    compact_at_bytes: u64,
+    /// The length from which an append compacts the intake.
+    append_compacts_at: u64,
 }
 
 impl Store {
@@ -160,24 +162,26 @@ impl Store {
             boot: boot_id(),
             db: None,
             secret: None,
+            has_old_keys: false,
             own_head: None,
             rules,
-            fold_at_bytes: INTAKE_BYTES,
-            append_folds_at: INTAKE_BYTES,
+            compact_at_bytes: INTAKE_BYTES,
+            append_compacts_at: INTAKE_BYTES,
         })
     }
 
-    /// Has appends leave the intake to a caller that folds it as soon as it [is long](Self::is_long).
-    pub(crate) fn fold_late(&mut self) {
-        (self.fold_at_bytes, self.append_folds_at) = (INTAKE_BYTES_LATE, INTAKE_BYTES_LATE);
+    /// Has appends leave the intake to a caller that compacts it as soon as it [is long](Self::compaction_due).
+    pub(crate) fn compact_late(&mut self) {
+        (self.compact_at_bytes, self.append_compacts_at) = (INTAKE_BYTES_LATE, INTAKE_BYTES_LATE);
     }
 
-    /// Returns true if the intake is worth folding, by the last head this store wrote.
-    pub(crate) fn is_long(&self) -> bool {
+    /// Returns true if the intake is long enough to compact, by the last head this store wrote.
+    pub(crate) fn compaction_due(&self) -> bool {
         self.own_head.as_ref().is_some_and(|(_, head)| head.at.intake_bytes >= INTAKE_BYTES)
     }
 
-    /// Appends rows. They are in the ledger when this returns, or none of them is.
+    /// Appends rows. They are in the ledger when this returns, or none of them is, unless the error is of an old signing
+    /// key that cannot be destroyed: appends fail until it can.
     pub(crate) fn append(&mut self, drafts: &[Draft]) -> Result<Vec<i64>, Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = WriteLock::wait(&lock, self.home.path())?;
@@ -202,10 +206,12 @@ impl Store {
             seqs.push(batch.place.seq);
         }
         self.write(tail, &batch)?;
-        if old {
+        self.has_old_keys |= old;
+        if self.has_old_keys {
             keys::destroy_others(&self.home, batch.epoch)?;
+            self.has_old_keys = false;
         }
-        self.fold_if_long(tail.mark.intake_bytes)?;
+        self.compact_if_due(tail.mark.intake_bytes)?;
         Ok(seqs)
     }
 
@@ -243,9 +249,9 @@ impl Store {
         if batch.text.is_empty() {
             return Ok(());
         }
-        // A fold moves rows, but not the end of the chain.
+        // A compaction moves rows, but not the end of the chain.
         let tail = if tail.mark.intake_bytes > INTAKE_BYTES_MAX {
-            self.fold(tail)?;
+            self.compact(tail)?;
             self.tail()?.0
         } else {
             tail
@@ -256,8 +262,8 @@ impl Store {
         let path = self.home.join(INTAKE);
         let durable = self.rules.durability == Durability::PowerLoss;
         let key = *self.secret_of(batch.epoch)?.mac_key();
-        let before = Head::new(tail.mark, tail.folded, batch.epoch, &boot, &key);
-        self.write_head(before.on_the_way(to, &key))?;
+        let before = Head::new(tail.mark, tail.folded, batch.epoch, &boot);
+        self.write_head(before.on_the_way(to).signed(&key))?;
         let written = self
             .intake
             .write_all_at(&batch.text, tail.mark.intake_bytes)
@@ -269,7 +275,7 @@ impl Store {
             return Err(fault::from_io(&path, "write", &error));
         }
         // The rows are in. Should this write fail, the head still names them as where the chain was going.
-        let _ = self.write_head(Head::new(to, tail.folded, batch.epoch, &boot, &key));
+        let _ = self.write_head(Head::new(to, tail.folded, batch.epoch, &boot).signed(&key));
         Ok(())
     }
 
@@ -311,15 +317,15 @@ impl Store {
         Ok(true)
     }
 
-    fn fold_if_long(&mut self, bytes: u64) -> Result<(), Problem> {
-        if bytes < self.fold_at_bytes {
+    fn compact_if_due(&mut self, bytes: u64) -> Result<(), Problem> {
+        if bytes < self.compact_at_bytes {
             return Ok(());
         }
         let (tail, _) = self.tail()?;
-        // The rows are safe in the intake either way, so a failed fold does not fail the append.
-        self.fold_at_bytes = match self.fold(tail) {
-            Ok(()) => self.append_folds_at,
-            Err(_) => bytes + self.append_folds_at,
+        // The rows are safe in the intake either way, so a failed compaction does not fail the append.
+        self.compact_at_bytes = match self.compact(tail) {
+            Ok(()) => self.append_compacts_at,
+            Err(_) => bytes + self.append_compacts_at,
         };
         Ok(())
     }
@@ -376,7 +382,7 @@ fn make(home: &LedgerDir) -> Result<(), Problem> {
     // The rows first, all at once, then the head by a rename: the ledger is either complete or absent.
     home.write_atomically(INTAKE, &batch.text).and_then(|()| {
         let to = Mark { place: batch.place, intake_bytes: batch.text.len() as u64 };
-        let head = Head::new(to, 0, 1, &boot_id(), secret.mac_key());
+        let head = Head::new(to, 0, 1, &boot_id()).signed(secret.mac_key());
         home.write_atomically(HEAD, &head.to_bytes())
     })
 }

@@ -22,11 +22,11 @@ impl Store {
             return self.before_the_way(&head, tail);
         }
         if let Some(to) = head.going_to {
-            // The writer died after its rows and before its second head, which is written now: a fold would make the
+            // The writer died after its rows and before its second head, which is written now: a compaction would make the
             // intake as short as it was before the rows.
             if bytes == to.intake_bytes && self.last_place()? == Some(to.place) {
                 let key = *self.secret_of(head.epoch)?.mac_key();
-                self.write_head(Head::new(to, head.folded, head.epoch, &self.boot, &key))?;
+                self.write_head(Head::new(to, head.folded, head.epoch, &self.boot).signed(&key))?;
                 return Ok((Tail { mark: to, ..tail }, None));
             }
             if bytes > head.at.intake_bytes && bytes < to.intake_bytes {
@@ -59,7 +59,7 @@ impl Store {
         Ok((Tail { epoch, ..tail }, None))
     }
 
-    /// A fold died before writing its head, or lines were removed.
+    /// A compaction died before writing its head, or lines were removed.
     fn shorter_than_known(
         &mut self,
         tail: Tail,

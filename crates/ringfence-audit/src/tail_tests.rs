@@ -8,11 +8,11 @@ fn append(ledger: &Ledger) -> i64 {
     ledger.append(&Entry::run_start(RunId::from_random([7; 16]))).unwrap()
 }
 
-/// A ledger with its key row folded and one row in the intake; returns the marks before and after that row.
+/// A ledger with its key row in the database and one row in the intake; returns the marks before and after that row.
 fn scene() -> (tempfile::TempDir, Ledger, Mark, Mark) {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(&dir.path().join("ledger"), LedgerSettings::new(KeepAll)).unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     let at = |ledger: &Ledger| ledger.store().tail().unwrap().0.mark;
     let before = at(&ledger);
     append(&ledger);
@@ -24,11 +24,11 @@ fn scene() -> (tempfile::TempDir, Ledger, Mark, Mark) {
 fn put_head(ledger: &Ledger, at: Mark, going_to: Option<Mark>, folded: i64) {
     let mut store = ledger.store();
     let key = *store.secret_of(1).unwrap().mac_key();
-    let mut head = Head::new(at, folded, 1, &store.boot, &key);
+    let mut head = Head::new(at, folded, 1, &store.boot);
     if let Some(to) = going_to {
-        head = head.on_the_way(to, &key);
+        head = head.on_the_way(to);
     }
-    store.write_head(head).unwrap();
+    store.write_head(head.signed(&key)).unwrap();
 }
 
 fn assert_next_is(ledger: &Ledger, seq: i64) {
@@ -50,10 +50,10 @@ fn dead_after_the_rows_and_before_the_second_head() {
 fn the_same_and_then_dead_in_a_fold_before_its_head() {
     let (_dir, ledger, before, after) = scene();
     put_head(&ledger, before, Some(after), 1);
-    // The next writer's call of `tail` leaves the same state as the interrupted fold.
+    // The next writer's call of `tail` leaves the same state as the interrupted compaction.
     ledger.store().tail().unwrap();
     let head = Head::read(&ledger.store().head).unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     ledger.store().write_head(head).unwrap();
     assert_next_is(&ledger, 3);
 }

@@ -131,7 +131,7 @@ impl Check {
                 scanned.finding = Some(Finding::new(next, Fault::Edited, text));
                 break;
             };
-            // A fold that died before it emptied the intake.
+            // A compaction that died before it emptied the intake.
             if line.seq <= snapshot.rows {
                 continue;
             }

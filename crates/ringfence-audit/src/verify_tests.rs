@@ -55,6 +55,6 @@ fn rewrite(ledger: &Ledger, from: i64) {
     let place = ChainPosition { seq: last.seq, chain: previous };
     let mark = Mark { place, intake_bytes: text.len() as u64 };
     let key = *store.secret_of(last.epoch).unwrap().mac_key();
-    let head = Head::new(mark, 0, last.epoch, &boot_id(), &key);
+    let head = Head::new(mark, 0, last.epoch, &boot_id()).signed(&key);
     store.write_head(head).unwrap();
 }

@@ -135,7 +135,7 @@ async fn admitted(engine: &Engine, most: usize) {
 
 /// Waits until the disk has what filled the ledger: millions of rows on their way to it slow down everything that writes.
 fn settle(dir: &Path, ledger: &Ledger) -> Result<(), Problem> {
-    ledger.tidy()?;
+    ledger.compact()?;
     let unwritten = |e: std::io::Error| {
         Problem::internal(Code::LedgerUnwritable, "the disk does not take the rows").cause(e)
     };

@@ -91,14 +91,14 @@ impl Builder {
         self
     }
 
-    /// What Python may be and use.
+    /// Sets the policy of Python runs.
     #[must_use]
     pub fn code_policy(mut self, policy: CodePolicy) -> Self {
         self.code = policy;
         self
     }
 
-    /// What commands may do.
+    /// Sets the policy of command runs.
     #[must_use]
     pub fn command_policy(mut self, policy: Policy) -> Self {
         self.command = policy;
@@ -112,14 +112,14 @@ impl Builder {
         self
     }
 
-    /// Limits of a service; without them everybody runs.
+    /// Sets admission limits. [default: none]
     #[must_use]
     pub fn admission(mut self, settings: AdmissionSettings) -> Self {
         self.admission = settings;
         self
     }
 
-    /// What sessions are given.
+    /// Sets the limits of sessions.
     #[must_use]
     pub fn sessions(mut self, settings: SessionSettings) -> Self {
         self.sessions = settings;
@@ -133,49 +133,49 @@ impl Builder {
         self
     }
 
-    /// Another clock than the host's.
+    /// Replaces the host's clock, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What the operator allows and refuses, by tool, path and command.
+    /// Sets the operator's rules, by tool, path and command.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// What counts as out of the ordinary.
+    /// Sets the thresholds of alerts.
     #[must_use]
     pub fn watch(mut self, settings: crate::watch::AlertSettings) -> Self {
         self.watch = settings;
         self
     }
 
-    /// Tells this of every alert, besides the ledger and the log. Called on the call's thread: it must not wait for long.
+    /// Adds a sink for alerts, besides ledger and log. Called on the call's thread: it must not block.
     #[must_use]
     pub fn on_alert(mut self, sink: AlertSink) -> Self {
         self.sinks.push(sink);
         self
     }
 
-    /// Tells this of every call that has ended, and what its parts took. Called on the call's thread: it must not wait.
+    /// Adds a sink for the trace of every call that has ended. Called on the call's thread: it must not block.
     #[must_use]
     pub fn on_trace(mut self, sink: TraceSink) -> Self {
         self.traces.push(sink);
         self
     }
 
-    /// Whether secrets are taken out of answers too; out of the ledger they are always taken.
+    /// Sets the redaction of secrets in answers. The ledger is always redacted.
     #[must_use]
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
         self
     }
 
-    /// Launches runs by this process, which was forked before there were threads.
+    /// Uses a launcher that was forked before any thread was started.
     #[must_use]
     pub fn launcher(mut self, launcher: Launcher) -> Self {
         self.launcher = Some(launcher);
@@ -201,7 +201,7 @@ impl Builder {
         self
     }
 
-    /// How many programs at once shall find a warm worker: as many as there are processors, unless told.
+    /// Sets the number of Python runs that find a warm worker at once. [default: number of processors]
     #[must_use]
     pub fn parallel(mut self, n: usize) -> Self {
         self.n_parallel = Some(n.max(1));
@@ -219,7 +219,7 @@ impl Builder {
         // Runs of a service that was killed are shown as interrupted from here on, not as running.
         recorder.recover()?;
         let launcher = self.launcher.map(Arc::new);
-        Ok(Engine::new(Arc::new_cyclic(|own| EngineState {
+        Ok(Engine::new(Arc::new_cyclic(|weak_self| EngineState {
             sessions: OnceLock::new(),
             session_settings: self.sessions,
             vectors: self.embedder.map(Vectors::new),
@@ -239,7 +239,7 @@ impl Builder {
             stage_hook: self.stage_hook,
             runs: Runs::default(),
             sweeper: OnceLock::new(),
-            own: own.clone(),
+            weak_self: weak_self.clone(),
             launcher: launcher.map_or_else(OnceLock::new, OnceLock::from),
         })))
     }

@@ -1,5 +1,5 @@
-//! The one way of a run through the engine, on the calling thread: inspect, record the start, launch, redact, record the end,
-//! observe. What a face chooses is how the run is launched, and nothing else.
+//! Pipeline of every run, on the calling thread: inspect, record the start, launch, redact, record the end, observe. Callers
+//! choose the [`Launch`] and nothing else.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use crate::host_context::HostContext;
 use crate::ids::fresh_id;
 use crate::intercept::{self, Inspection, Interceptor, Subject};
 use crate::metrics::Metrics;
+use crate::once::get_or_try_init;
 use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
 use crate::sessions::{Quota, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept};
@@ -72,12 +73,12 @@ pub(crate) struct EngineState {
     pub(crate) stage_hook: Option<StageHook>,
     pub(crate) runs: Runs,
     pub(crate) sweeper: OnceLock<Sweeper>,
-    /// Itself, for the thread that sweeps.
-    pub(crate) own: Weak<EngineState>,
+    /// For the thread that sweeps.
+    pub(crate) weak_self: Weak<EngineState>,
     pub(crate) launcher: OnceLock<Arc<Launcher>>,
 }
 
-/// Whether secrets are taken out of answers too; out of the ledger they are always taken.
+/// Redaction of secrets in answers. The ledger is always redacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redaction {
     /// Answers are as the program wrote them.
@@ -103,7 +104,7 @@ pub(crate) enum RunCall<'a> {
     Command(&'a CommandCall),
 }
 
-/// How a run is started.
+/// Launch mode of a run.
 pub(crate) enum Launch<'a> {
     /// In the service of many: a program in a warm worker or as a cell of its session, a command by the launcher. Ended when
     /// `cancel` becomes readable.
@@ -197,47 +198,33 @@ fn words(call: &CommandCall) -> Vec<String> {
 impl EngineState {
     /// The sessions of the data directory, opened when one is first asked for.
     pub(crate) fn sessions(&self) -> Result<&Sessions, Problem> {
-        if self.sessions.get().is_none() {
-            let settings = self.session_settings;
-            let opened = Sessions::open(&self.host.state, settings, Arc::clone(&self.clock))?;
-            if self.sessions.set(opened).is_ok() {
-                let _ = self.sweeper.set(Sweeper::start(self.own.clone())?);
-            }
-        }
-        self.sessions
-            .get()
-            .ok_or_else(|| Problem::internal(Code::Sessions, "there are no sessions"))
+        let sessions = self.sessions_unswept()?;
+        get_or_try_init(&self.sweeper, || Sweeper::start(self.weak_self.clone()))?;
+        Ok(sessions)
     }
 
     /// The sessions of the data directory for a run in the foreground, which must find one thread: nothing sweeps them.
     fn sessions_unswept(&self) -> Result<&Sessions, Problem> {
-        if self.sessions.get().is_none() {
-            let settings = self.session_settings;
-            let opened = Sessions::open(&self.host.state, settings, Arc::clone(&self.clock))?;
-            let _ = self.sessions.set(opened);
-        }
-        self.sessions
-            .get()
-            .ok_or_else(|| Problem::internal(Code::Sessions, "there are no sessions"))
+        get_or_try_init(&self.sessions, || {
+            Sessions::open(&self.host.state, self.session_settings, Arc::clone(&self.clock))
+        })
     }
 
-    /// How many sessions are open in this process.
+    /// Number of sessions open in this process.
     pub(crate) fn n_sessions_open(&self) -> usize {
         self.sessions.get().map_or(0, Sessions::n_open)
     }
 
     /// The process that launches runs, started when it is first needed.
     pub(crate) fn launcher(&self) -> Result<&Arc<Launcher>, Problem> {
-        if self.launcher.get().is_none() {
+        get_or_try_init(&self.launcher, || {
             let launcher = match &self.launcher_program {
                 Some(program) => Launcher::execute(program),
                 None if crate::init::is_done() => Launcher::execute(Path::new("/proc/self/exe")),
                 None => Launcher::start(),
             };
-            // Of two threads that come at once the second uses the first one's.
-            let _ = self.launcher.set(Arc::new(launcher?));
-        }
-        self.launcher.get().ok_or_else(|| Problem::internal(Code::Launcher, "there is no launcher"))
+            launcher.map(Arc::new)
+        })
     }
 
     /// Admits a run at once or rejects it; a rejection is recorded.
@@ -313,7 +300,7 @@ impl EngineState {
             matches!(launch, Launch::Foreground { .. }) && self.interceptor.has_no_rules();
         let inspected = guarded(|| {
             self.stage("inspect", client);
-            let about = self.look(call);
+            let about = self.subject_of(call);
             let judged = (!rate_later).then(|| self.interceptor.judge(tool, &about));
             (about, judged)
         });
@@ -428,8 +415,8 @@ impl EngineState {
         }
     }
 
-    /// What rules and screening look at.
-    fn look(&self, call: RunCall<'_>) -> Subject {
+    /// Returns the text that rules and screening inspect.
+    fn subject_of(&self, call: RunCall<'_>) -> Subject {
         match call {
             RunCall::Code(call) => {
                 let rules = &self.code.rules;
@@ -519,7 +506,7 @@ impl EngineState {
         let n_parallel = self.n_parallel();
         let runner = PooledRunner::new(&self.code, &self.host, Mode::Pool { n_parallel })?;
         let pool = runner.pool(self.launcher()?, n_parallel)?;
-        self.recorder.fold_in_background()?;
+        self.recorder.compact_in_background()?;
         let warm = Arc::new(Warm { pool, runner });
         *slot = Some(Arc::clone(&warm));
         Ok(warm)

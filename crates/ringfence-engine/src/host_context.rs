@@ -14,14 +14,14 @@ use ringfence_spec::{Code, Problem};
 pub struct HostContext {
     /// The caller's environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Where a run starts.
+    /// Working directory of runs.
     pub cwd: PathBuf,
     /// Identity of that directory, if the caller has it open: a run may put another one, or a link, at its path. Without it the
     /// engine looks once, when it is built.
     pub cwd_id: Option<FileId>,
-    /// Where state is kept.
+    /// Data directory.
     pub state: PathBuf,
-    /// Where settings are read, if that directory exists.
+    /// Directory of settings, if it exists.
     pub config: Option<PathBuf>,
 }
 

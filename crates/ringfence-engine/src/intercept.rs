@@ -124,7 +124,9 @@ impl Interceptor {
                 None => entry,
             };
             // The call itself is already recorded. An alert that cannot be recorded is still sent.
-            let _ = recorder.note(&entry);
+            if let Err(problem) = recorder.note(&entry) {
+                tracing::warn!("cannot record an alert: {problem}");
+            }
             for sink in &self.sinks {
                 sink(alert);
             }

@@ -66,6 +66,7 @@ mod intercept;
 mod launched;
 mod live_output;
 mod metrics;
+mod once;
 mod partial_output;
 mod record;
 mod redacted_stream;

@@ -1,5 +1,5 @@
-//! What is written down of a call: that it began before it begins, how it ended before its answer leaves.
-//! If the beginning cannot be written, nothing runs.
+//! Ledger rows of a call. The start row is written before the call starts, the end row before the answer is sent. If the
+//! start row cannot be written, nothing runs.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,46 +12,53 @@ use ringfence_audit::{Entry, Ledger, LedgerSettings, RunStatus};
 use ringfence_screen::redact::Redactor;
 use ringfence_spec::{AuditState, Code, Encoding, ErrorInfo, Outcome, Problem, Status};
 
+use crate::once::get_or_try_init;
+
 /// The ledger, or the operator's decision to have none.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Where it is; `None` where nothing is recorded.
+    /// Directory of the ledger; `None` if recording is off.
     dir: Option<PathBuf>,
     ledger: OnceLock<Arc<Ledger>>,
-    folder: OnceLock<Folder>,
+    compaction: OnceLock<CompactionThread>,
 }
 
 /// The thread that moves rows from the ledger's intake to its database. Dropping it ends it.
 #[derive(Debug)]
-struct Folder {
-    wanted: Option<mpsc::SyncSender<()>>,
+struct CompactionThread {
+    wake_sender: Option<mpsc::SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Folder {
-    fn start(ledger: Arc<Ledger>) -> std::io::Result<Self> {
-        let (wanted, due) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new().name("ringfence-fold".to_owned());
-        let leave_to_us = Arc::clone(&ledger);
+impl CompactionThread {
+    fn start(ledger: &Arc<Ledger>) -> std::io::Result<Self> {
+        let (wake_sender, due) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("ringfence-compact".to_owned());
+        let compacted = Arc::clone(ledger);
         let thread = thread.spawn(move || {
+            let mut failed = false;
             while due.recv().is_ok() {
-                // The rows are safe in the intake; an append folds them if this fails for long.
-                let _ = ledger.tidy();
+                // The rows are safe in the intake; an append compacts them if this fails for long.
+                let result = compacted.compact();
+                if let (Err(problem), false) = (&result, failed) {
+                    tracing::warn!("cannot move rows to the ledger's database: {problem}");
+                }
+                failed = result.is_err();
             }
         })?;
-        leave_to_us.fold_by_tidy();
-        Ok(Self { wanted: Some(wanted), thread: Some(thread) })
+        ledger.compact_in_background();
+        Ok(Self { wake_sender: Some(wake_sender), thread: Some(thread) })
     }
 
     fn wake(&self) {
         // Full: it is awake already.
-        let _ = self.wanted.as_ref().map(|wanted| wanted.try_send(()));
+        let _ = self.wake_sender.as_ref().map(|sender| sender.try_send(()));
     }
 }
 
-impl Drop for Folder {
+impl Drop for CompactionThread {
     fn drop(&mut self) {
-        self.wanted = None;
+        self.wake_sender = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -62,33 +69,33 @@ impl Recorder {
     /// Records in the ledger in this directory, which is made if it is not there.
     pub fn open(dir: &Path, settings: LedgerSettings) -> Result<Self, Problem> {
         let ledger = Arc::new(Ledger::open(dir, settings)?);
-        Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into(), folder: OnceLock::new() })
+        Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into(), compaction: OnceLock::new() })
     }
 
     /// Opens the ledger in this directory when the first row is written: while the fence of a single run goes up.
     pub const fn lazy(dir: PathBuf) -> Self {
-        Self { dir: Some(dir), ledger: OnceLock::new(), folder: OnceLock::new() }
+        Self { dir: Some(dir), ledger: OnceLock::new(), compaction: OnceLock::new() }
     }
 
     /// Records nothing, and every outcome says so.
     pub const fn off() -> Self {
-        Self { dir: None, ledger: OnceLock::new(), folder: OnceLock::new() }
+        Self { dir: None, ledger: OnceLock::new(), compaction: OnceLock::new() }
     }
 
-    /// For the receipt.
+    /// State for the outcome's `enforcement`.
     pub fn state(&self) -> AuditState {
         if self.dir.is_some() { AuditState::On } else { AuditState::Off }
     }
 
-    /// The ledger itself, if there is to be one.
+    /// Opens the ledger on first use; `None` if recording is off.
     pub fn ledger(&self) -> Result<Option<&Ledger>, Problem> {
+        Ok(self.shared_ledger()?.map(Arc::as_ref))
+    }
+
+    fn shared_ledger(&self) -> Result<Option<&Arc<Ledger>>, Problem> {
         let Some(dir) = &self.dir else { return Ok(None) };
-        if self.ledger.get().is_none() {
-            let opened = Arc::new(Ledger::open(dir, LedgerSettings::new(redact))?);
-            // Of two threads that come at once the second uses the first one's.
-            let _ = self.ledger.set(opened);
-        }
-        Ok(self.ledger.get().map(Arc::as_ref))
+        let open = || Ledger::open(dir, LedgerSettings::new(redact)).map(Arc::new);
+        get_or_try_init(&self.ledger, open).map(Some)
     }
 
     /// Marks runs of a process that was killed as interrupted, in a ledger that is open.
@@ -99,7 +106,7 @@ impl Recorder {
         }
     }
 
-    /// Writes that a call begins.
+    /// Writes the start row.
     pub fn begin(&self, entry: Entry) -> Result<StartedCall<'_>, Problem> {
         let begun = self.prepare(entry);
         match begun.begin() {
@@ -108,7 +115,7 @@ impl Recorder {
         }
     }
 
-    /// A call whose beginning is written when [`StartedCall::begin`] is called, which must be before it begins.
+    /// Prepares a call; [`StartedCall::begin`] writes the start row, and must be called before the call starts.
     pub(crate) fn prepare(&self, entry: Entry) -> StartedCall<'_> {
         let began = Instant::now();
         StartedCall {
@@ -121,7 +128,7 @@ impl Recorder {
         }
     }
 
-    /// Writes how a run ended that began with this entry.
+    /// Writes the end row of a run.
     pub(crate) fn end(&self, start: &Entry, outcome: &mut Outcome) {
         if let Some(enforcement) = &mut outcome.enforcement {
             enforcement.audit = self.state();
@@ -139,8 +146,8 @@ impl Recorder {
         match self.ledger()? {
             Some(ledger) => {
                 ledger.append(entry)?;
-                if let Some(folder) = self.folder.get().filter(|_| ledger.is_long()) {
-                    folder.wake();
+                if let Some(thread) = self.compaction.get().filter(|_| ledger.compaction_due()) {
+                    thread.wake();
                 }
                 Ok(())
             }
@@ -148,17 +155,14 @@ impl Recorder {
         }
     }
 
-    /// Folds the ledger's intake on a thread from now on, and not on those that append. For processes that have threads.
-    pub(crate) fn fold_in_background(&self) -> Result<(), Problem> {
-        self.ledger()?;
-        let Some(ledger) = self.ledger.get().filter(|_| self.folder.get().is_none()) else {
-            return Ok(());
-        };
-        let folder = Folder::start(Arc::clone(ledger)).map_err(|e| {
-            Problem::internal(Code::Threads, "cannot start a thread for the ledger").cause(e)
+    /// Compacts the ledger's intake on a thread from now on, and not on those that append. For processes that have threads.
+    pub(crate) fn compact_in_background(&self) -> Result<(), Problem> {
+        let Some(ledger) = self.shared_ledger()? else { return Ok(()) };
+        get_or_try_init(&self.compaction, || {
+            CompactionThread::start(ledger).map_err(|e| {
+                Problem::internal(Code::Threads, "cannot start a thread for the ledger").cause(e)
+            })
         })?;
-        // Of two threads that come at once the second's ends again.
-        let _ = self.folder.set(folder);
         Ok(())
     }
 }
@@ -166,7 +170,7 @@ impl Recorder {
 /// Shorter than every secret that does not say what it is.
 const SHORT: usize = 16;
 
-/// Takes secrets out of what is written down.
+/// Redacts secrets for the ledger.
 pub fn redact(text: &str) -> Cow<'_, str> {
     // The tables take longer to make than a short run may pay; nothing so short and plain is a secret.
     if text.len() < SHORT && !text.contains([':', '=']) {
@@ -175,7 +179,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Redactor::new().redact(text).text
 }
 
-/// The same for everything that an answer says.
+/// Redacts secrets in an outcome.
 pub(crate) fn redact_outcome(outcome: &mut Outcome) {
     let clean = |text: &mut String| {
         if let Cow::Owned(clean) = redact(text) {
@@ -194,7 +198,7 @@ pub(crate) fn redact_outcome(outcome: &mut Outcome) {
     }
 }
 
-/// Takes secrets out of bytes that an answer carries as base64.
+/// Redacts secrets in bytes that an outcome carries as base64.
 fn clean_base64(text: &mut String) {
     use base64::Engine as _;
     let base64 = base64::engine::general_purpose::STANDARD;
@@ -204,24 +208,24 @@ fn clean_base64(text: &mut String) {
     }
 }
 
-/// An end that could not be written is told in the answer.
+/// Turns the outcome into a failure: its end row cannot be written.
 pub(crate) fn not_written(outcome: &mut Outcome, problem: &Problem) {
     outcome.status = Status::Failed;
     outcome.error = Some(ErrorInfo {
         code: problem.code,
-        message: format!("the call could not be written down: {}", problem.message),
+        message: format!("cannot record the call in the ledger: {}", problem.message),
         hint: problem.hint.clone(),
         retry_after_ms: None,
     });
 }
 
-/// A call that has begun. One that is dropped without an end was cancelled, and is written down so.
+/// A recorded call. Dropping it without an end records it as cancelled.
 #[derive(Debug)]
 pub struct StartedCall<'a> {
     recorder: &'a Recorder,
     entry: Entry,
     began: Instant,
-    /// That it begins is written.
+    /// The start row is written.
     written: Cell<bool>,
     open: bool,
     /// Bytes of files that the call handed to its client.
@@ -229,7 +233,7 @@ pub struct StartedCall<'a> {
 }
 
 impl StartedCall<'_> {
-    /// Writes that it begins. A second time it is written already.
+    /// Writes the start row, once.
     pub(crate) fn begin(&self) -> Result<(), Problem> {
         if !self.written.get() {
             self.recorder.note(&self.entry)?;
@@ -238,28 +242,28 @@ impl StartedCall<'_> {
         Ok(())
     }
 
-    /// It never began, and cannot be written down.
+    /// Marks the call as not started.
     fn give_up(mut self, problem: Problem) -> Problem {
         self.open = false;
         problem
     }
 
-    /// Writes how a run ended. An end that cannot be written is told in the answer: it ran, and it is our failure.
+    /// Writes the end row of a run. If that fails, the outcome becomes an error.
     pub fn end(mut self, outcome: &mut Outcome) {
         self.open = false;
-        // What was turned away before it began is written as a whole.
+        // A call rejected before its start gets both rows here.
         match self.begin() {
             Ok(()) => self.recorder.end(&self.entry, outcome),
             Err(problem) => not_written(outcome, &problem),
         }
     }
 
-    /// Adds to what will be written at the end.
+    /// Adds details to the end row.
     pub fn detail(&mut self, add: impl FnOnce(Entry) -> Entry) {
         self.entry = add(self.entry.clone());
     }
 
-    /// Writes how a call without an outcome of its own ended.
+    /// Writes the end row of a call without an outcome.
     pub fn end_with(mut self, status: RunStatus) -> Result<(), Problem> {
         self.open = false;
         self.recorder.note(&self.entry.ended_with(status, self.wall_ms()))
@@ -280,8 +284,10 @@ impl Drop for StartedCall<'_> {
             };
             let mut end = self.entry.ended_with(status, self.wall_ms());
             end.details.code = Some(code.to_owned());
-            // There is nobody left to tell; a start without an end is shown as interrupted.
-            let _ = self.recorder.note(&end);
+            // A start without an end is shown as interrupted.
+            if let Err(problem) = self.recorder.note(&end) {
+                tracing::warn!("cannot record the end of a cancelled call: {problem}");
+            }
         }
     }
 }

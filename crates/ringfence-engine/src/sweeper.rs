@@ -37,7 +37,7 @@ impl Sweeper {
                 let swept =
                     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| state.sweep()));
                 if let Ok(Err(problem)) = swept {
-                    tracing::warn!("sessions could not be swept: {problem}");
+                    tracing::warn!("cannot end expired sessions: {problem}");
                 }
             }
         };

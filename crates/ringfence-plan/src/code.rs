@@ -233,7 +233,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     if request.workspace.is_some() {
         setup.push(Step::NoExecute { at: WORKSPACE.into() });
     }
-    let resources = crate::command::resources(facts, limits, &mut Vec::new());
+    let resources = crate::command::resource_fence(facts);
     setup.extend(Orders::closing(resources));
     let seccomp = filter(facts, Profile::Zygote, Observe::Errno);
     let payload = vec![

@@ -229,7 +229,6 @@ fn refuse_broad_workspaces(
     Ok(())
 }
 
-/// The hidden path that `path` is, or is inside of.
 /// Has git look for a repository above the working directory, which is a mount of its own, if more than that is shown.
 pub(crate) fn find_repositories_above(
     request: &Request,
@@ -242,6 +241,7 @@ pub(crate) fn find_repositories_above(
     }
 }
 
+/// Returns the hidden path that contains `path`.
 fn hidden_above<'a>(path: &Path, request: &'a Request) -> Option<std::path::Display<'a>> {
     let hidden = request.hidden.iter().find(|h| path.starts_with(&h.path));
     hidden.map(|found| found.path.display())
@@ -265,7 +265,8 @@ fn namespaces(
         view.put(Mount::Bind { source, at, access: Access::ReadWrite });
     }
     let limits = &policy.limits;
-    let resources = resources(facts, limits, &mut gaps);
+    let resources = resource_fence(facts);
+    gaps.extend(memory_gap(facts, limits));
     if facts.landlock_abi == 0 {
         gaps.push("Landlock is missing: the mount table alone confines files".to_owned());
     }
@@ -553,23 +554,20 @@ fn home_of(facts: &HostFacts, minimal: bool) -> PathBuf {
     }
 }
 
-pub(crate) fn resources(
-    facts: &HostFacts,
-    limits: &Limits,
-    gaps: &mut Vec<String>,
-) -> ResourceFence {
+pub(crate) fn resource_fence(facts: &HostFacts) -> ResourceFence {
     match &facts.cgroup {
         CgroupFacts::V2 => ResourceFence::Cgroup2,
         CgroupFacts::V1 => ResourceFence::Cgroup1,
-        CgroupFacts::Missing(why) => {
-            if limits.memory.is_some() {
-                gaps.push(format!(
-                    "memory is limited per process and watched for the tree, not by a cgroup: {why}"
-                ));
-            }
-            ResourceFence::Rlimit
-        }
+        CgroupFacts::Missing(_) => ResourceFence::Rlimit,
     }
+}
+
+/// Returns the gap of a run with several processes whose memory no cgroup counts together.
+pub(crate) fn memory_gap(facts: &HostFacts, limits: &Limits) -> Option<String> {
+    let CgroupFacts::Missing(why) = &facts.cgroup else { return None };
+    limits.memory.is_some().then(|| {
+        format!("memory is limited per process and watched for the tree, not by a cgroup: {why}")
+    })
 }
 
 pub(crate) fn cgroup(limits: &Limits, resources: ResourceFence) -> Option<CgroupPlan> {

@@ -9,7 +9,7 @@ use ringfence_spec::{
 
 use crate::command::{
     Choice, cannot_publish, cannot_use_agent, cgroup, disk_roots, filter, find_repositories_above,
-    git_dirs, git_indexes, identity, resources, rlimits, unobserved, watch_git,
+    git_dirs, git_indexes, identity, memory_gap, resource_fence, rlimits, unobserved, watch_git,
 };
 use crate::environment::environment;
 use crate::facts::{HostFacts, OwnEffect, ProtectedState, Request, RootEntry};
@@ -61,7 +61,8 @@ pub(crate) fn landlock(
         )
         .hint("leave out `--hide`, or accept the gap with `--fallback warn`"));
     }
-    let resources = resources(facts, limits, &mut gaps);
+    let resources = resource_fence(facts);
+    gaps.extend(memory_gap(facts, limits));
     gaps.extend(landlock_gaps(request, facts, confined));
     gaps.extend(facts.core_dumps.gap().map(str::to_owned));
 

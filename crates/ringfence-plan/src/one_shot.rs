@@ -57,7 +57,7 @@ pub fn plan_one_shot(
             _ => Mount::Scratch { at: at.into(), mode: *mode },
         });
     }
-    let resources = crate::command::resources(facts, limits, &mut Vec::new());
+    let resources = crate::command::resource_fence(facts);
     let profile = match request.processes {
         Some(_) => Profile::CodeWithProcesses,
         None => Profile::Code,
@@ -96,6 +96,10 @@ pub fn plan_one_shot(
     }
     payload.push(Step::Execute);
 
+    let mut enforcement = code::enforcement(request, facts, resources);
+    if request.processes.is_some() {
+        enforcement.gaps.extend(crate::command::memory_gap(facts, limits));
+    }
     Ok(Plan {
         tier: Tier::Namespaces,
         identity,
@@ -122,7 +126,7 @@ pub fn plan_one_shot(
         git_dirs: Vec::new(),
         sockets: Vec::new(),
         network: None,
-        enforcement: code::enforcement(request, facts, resources),
+        enforcement,
         unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),
     })
 }

@@ -26,7 +26,7 @@ fn writer() {
         ledger.append(&start).unwrap();
         writeln!(out, "acknowledged {id} start").unwrap();
         if n % 7 == 3 {
-            ledger.tidy().unwrap();
+            ledger.compact().unwrap();
         }
         ledger.append(&start.ended_with(RunStatus::Ok, 1.0)).unwrap();
         writeln!(out, "acknowledged {id} end").unwrap();
@@ -141,7 +141,7 @@ fn a_database_without_tables_is_finished_by_the_next_writer() {
     assert_eq!(scene.assert_intact().rows, 2);
     let ledger = scene.open();
     ledger.append(&start(2)).unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     assert_eq!(scene.assert_intact().rows, 3);
 }
 

@@ -18,7 +18,7 @@ fn refused(dir: &Path) -> &'static str {
 fn a_new_ledger_is_private() {
     let scene = Scene::new();
     runs(&scene.open(), 0..2);
-    scene.open().tidy().unwrap();
+    scene.open().compact().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!(mode(&scene.path()), 0o700);
     assert_eq!(mode(&scene.path().join("keys")), 0o700);
@@ -48,7 +48,7 @@ fn links_and_what_others_may_write_are_refused() {
     for name in ["ledger.head", "ledger.intake", "ledger.lock", "ledger.db"] {
         let scene = Scene::new();
         runs(&scene.open(), 0..1);
-        scene.open().tidy().unwrap();
+        scene.open().compact().unwrap();
         let (file, aside) = (scene.path().join(name), scene.path().join("aside"));
         fs::rename(&file, &aside).unwrap();
         symlink("aside", &file).unwrap();
@@ -80,7 +80,7 @@ fn what_belongs_to_somebody_else_is_refused() {
 fn a_damaged_database_is_refused_and_kept() {
     let scene = Scene::new();
     runs(&scene.open(), 0..3);
-    scene.open().tidy().unwrap();
+    scene.open().compact().unwrap();
     let path = scene.path().join("ledger.db");
     let good = fs::read(&path).unwrap();
     for bad in [&b"not a database, and long enough to be looked at as if it were one: 100 bytes and some more than that"[..], b"short"] {
@@ -109,7 +109,7 @@ fn a_damaged_database_is_refused_and_kept() {
 fn a_newer_schema_is_refused_and_kept() {
     let scene = Scene::new();
     runs(&scene.open(), 0..3);
-    scene.open().tidy().unwrap();
+    scene.open().compact().unwrap();
     scene.sqlite().execute_batch("PRAGMA user_version = 99").unwrap();
     assert_eq!(refused(&scene.path()), "ledger_newer");
     assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code.as_str(), "ledger_newer");

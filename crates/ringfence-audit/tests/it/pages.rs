@@ -164,7 +164,7 @@ fn a_follower_sees_rows_as_they_come_also_before_they_are_folded() {
         assert_eq!(rows.iter().map(|r| r.seq).collect::<Vec<_>>(), [at + 1, at + 2]);
         at += 2;
         if n == 3 {
-            ledger.tidy().unwrap();
+            ledger.compact().unwrap();
         }
     }
     assert_eq!(reader.after(0, 3).unwrap().len(), 3);

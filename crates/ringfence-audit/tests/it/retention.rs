@@ -45,7 +45,7 @@ fn rows_older_than_the_retention_go_up_to_the_first_that_is_not() {
     assert_eq!(expired.rows, 1400);
     assert_eq!(scene.assert_intact().cleared, 1400);
     let reader = scene.reader();
-    assert_eq!(reader.archives(), [expired.archive.clone().unwrap()]);
+    assert_eq!(reader.archives().unwrap(), [expired.archive.clone().unwrap()]);
     let page = reader.page(&Filter::default(), None, 1000).unwrap();
     let own = |record: &&ringfence_audit::Record| record.kind.is_some_and(Kind::is_ledgers_own);
     assert!(page.records.iter().filter(own).all(|r| r.body == BodyState::Present));

@@ -42,12 +42,12 @@ fn fills_up() {
         assert!(rows().intact);
     }
     // Nor is there room for the database; the rows stay in the intake.
-    let problem = ledger.tidy().unwrap_err();
+    let problem = ledger.compact().unwrap_err();
     assert_eq!(problem.code.as_str(), "ledger_full", "{problem}");
     assert_eq!(len(), before.0);
     room(None);
     ledger.append(&start(100).ended_with(RunStatus::Ok, 1.0)).unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     let after = rows();
     assert!(after.intact, "{:?}", after.findings);
     assert_eq!(after.rows, before.1 + 1);

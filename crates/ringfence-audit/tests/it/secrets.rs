@@ -73,7 +73,7 @@ fn every_text_is_redacted_before_it_is_written() {
         ledger.append(&Entry::alert(SECRET, SECRET)).unwrap();
         ledger.append(&Entry::session_event(SECRET, SECRET)).unwrap();
         assert_eq!(on_disk(&scene.path(), SECRET), found);
-        ledger.tidy().unwrap();
+        ledger.compact().unwrap();
         ledger.archive_session(SECRET).unwrap();
         assert_eq!(on_disk(&scene.path(), SECRET), found);
     }
@@ -119,7 +119,7 @@ fn a_sealed_ledger_verifies_without_its_key_and_is_read_with_it() {
     let start = Entry::run_start(id(1)).arguments(SECRET);
     ledger.append(&start).unwrap();
     assert!(!on_disk(&scene.path(), SECRET));
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     assert!(!on_disk(&scene.path(), SECRET));
     assert!(verify(&scene.path(), &Expectations::default()).unwrap().intact);
     let read = |key| {

@@ -9,7 +9,7 @@ use ringfence_audit::{Anchor, Expectations, Fault, FileSink, verify};
 use crate::harness::{Scene, copy_dir, runs};
 
 /// A ledger of 41 rows with two epochs: key 1, runs 2..=21, key 22, runs 23..=40, checkpoint 41; all in the database.
-fn folded() -> Scene {
+fn compacted() -> Scene {
     static MADE: LazyLock<Scene> = LazyLock::new(|| {
         let scene = Scene::new();
         make(&scene);
@@ -20,9 +20,9 @@ fn folded() -> Scene {
 }
 
 /// The same with two more runs that are still in the intake: rows 42..=45.
-fn half_folded() -> Scene {
+fn half_compacted() -> Scene {
     static MADE: LazyLock<Scene> = LazyLock::new(|| {
-        let scene = folded();
+        let scene = compacted();
         runs(&scene.open(), 19..21);
         assert_eq!(scene.assert_intact().rows, 45);
         scene
@@ -43,11 +43,11 @@ fn make(scene: &Scene) {
     ledger.rotate().unwrap();
     runs(&ledger, 10..19);
     ledger.checkpoint().unwrap();
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
 }
 
 fn by_sql(statement: &str, seq: i64, fault: Fault) {
-    for scene in [folded(), half_folded()] {
+    for scene in [compacted(), half_compacted()] {
         scene.sqlite().execute_batch(statement).unwrap();
         assert_eq!(scene.first_fault(), (seq, fault), "{statement}");
     }
@@ -123,21 +123,21 @@ fn reordered_rows_are_found() {
 
 #[test]
 fn a_truncated_tail_is_found() {
-    let scene = folded();
+    let scene = compacted();
     scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
     assert_eq!(scene.first_fault(), (36, Fault::Truncated));
     // With rows behind them in the intake, they are a hole.
-    let scene = half_folded();
+    let scene = half_compacted();
     scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
     assert_eq!(scene.first_fault(), (36, Fault::Missing));
 }
 
 #[test]
 fn no_rows_at_all_are_found() {
-    let scene = folded();
+    let scene = compacted();
     scene.sqlite().execute_batch("DELETE FROM entries").unwrap();
     assert_eq!(scene.first_fault(), (1, Fault::Truncated));
-    let scene = half_folded();
+    let scene = half_compacted();
     fs::remove_file(scene.path().join("ledger.db")).unwrap();
     assert_eq!(scene.first_fault(), (1, Fault::Missing));
 }
@@ -149,7 +149,7 @@ fn a_cleared_body_is_found_when_no_row_speaks_of_it() {
 
 #[test]
 fn every_byte_of_the_intake_counts() {
-    let scene = half_folded();
+    let scene = half_compacted();
     let path = scene.path().join("ledger.intake");
     let text = fs::read(&path).unwrap();
     let file = fs::File::options().write(true).open(&path).unwrap();
@@ -163,7 +163,7 @@ fn every_byte_of_the_intake_counts() {
 
 #[test]
 fn a_shortened_intake_is_found_and_the_next_writer_does_not_cover_it_up() {
-    let scene = half_folded();
+    let scene = half_compacted();
     let path = scene.path().join("ledger.intake");
     let text = fs::read_to_string(&path).unwrap();
     let kept: String = text.split_inclusive('\n').take(2).collect();
@@ -171,13 +171,13 @@ fn a_shortened_intake_is_found_and_the_next_writer_does_not_cover_it_up() {
     assert_eq!(scene.first_fault(), (44, Fault::Truncated));
     runs(&scene.open(), 30..31);
     assert_eq!(scene.first_fault(), (44, Fault::Missing));
-    scene.open().tidy().unwrap();
+    scene.open().compact().unwrap();
     assert_eq!(scene.first_fault(), (44, Fault::Missing));
 }
 
 #[test]
 fn rows_added_without_the_key_are_found_and_stay_noted() {
-    let scene = half_folded();
+    let scene = half_compacted();
     let path = scene.path().join("ledger.intake");
     let mut text = fs::read_to_string(&path).unwrap();
     let last = text.lines().last().unwrap().to_owned();
@@ -192,7 +192,7 @@ fn rows_added_without_the_key_are_found_and_stay_noted() {
 #[test]
 fn a_missing_or_forged_head_is_found_and_stays_noted() {
     for forge in [true, false] {
-        let scene = half_folded();
+        let scene = half_compacted();
         let path = scene.path().join("ledger.head");
         if forge {
             let text = fs::read_to_string(&path).unwrap();
@@ -208,7 +208,7 @@ fn a_missing_or_forged_head_is_found_and_stays_noted() {
 
 #[test]
 fn a_swapped_key_is_found_and_not_signed_with() {
-    let (scene, other) = (half_folded(), another());
+    let (scene, other) = (half_compacted(), another());
     let key = |scene: &Scene| scene.path().join("keys/epoch-2.key");
     fs::copy(key(&other), key(&scene)).unwrap();
     assert_eq!(scene.first_fault(), (45, Fault::BadKey));
@@ -218,7 +218,7 @@ fn a_swapped_key_is_found_and_not_signed_with() {
 
 #[test]
 fn another_root_is_found() {
-    let (scene, other) = (half_folded(), another());
+    let (scene, other) = (half_compacted(), another());
     let root = other.open().root_key();
     let expected = Expectations { root, ..Expectations::default() };
     let check = verify(&scene.path(), &expected).unwrap();
@@ -229,14 +229,14 @@ fn another_root_is_found() {
 
 #[test]
 fn old_keys_are_gone() {
-    let scene = folded();
+    let scene = compacted();
     assert!(!scene.path().join("keys/epoch-1.key").exists());
     assert!(scene.path().join("keys/epoch-2.key").exists());
 }
 
 #[test]
 fn an_older_copy_is_found_by_an_anchor_and_only_by_one() {
-    let scene = half_folded();
+    let scene = half_compacted();
     let (copy, anchors) = (scene.dir.path().join("copy"), scene.dir.path().join("anchors"));
     copy_dir(&scene.path(), &copy);
     let ledger = scene.open();
@@ -263,7 +263,7 @@ fn an_index_that_lies_is_found_and_can_be_made_anew() {
     let scene = Scene::new();
     let ledger = scene.open();
     runs(&ledger, 0..600);
-    ledger.tidy().unwrap();
+    ledger.compact().unwrap();
     scene.assert_intact();
     let lies = [
         "DELETE FROM marks WHERE term = 'session:session-1'",

@@ -112,7 +112,8 @@ impl EngineState {
                 let mut quota = quota.transpose()?;
                 if let Some(session) = &session {
                     quota = quota.map(|quota| quota.while_open(session.is_closed()));
-                    let services = Services::new(self.own.clone(), Arc::clone(session), client);
+                    let services =
+                        Services::new(self.weak_self.clone(), Arc::clone(session), client);
                     job.broker = Some(Arc::new(services));
                 }
                 let _changing = session.as_ref().map(|session| session.changes().during());
@@ -131,7 +132,7 @@ impl EngineState {
                     let mut ran = if verdict.safe {
                         record.begin()?;
                         let services =
-                            Services::new(self.own.clone(), Arc::clone(&session), client);
+                            Services::new(self.weak_self.clone(), Arc::clone(&session), client);
                         job.broker = Some(Arc::new(services));
                         let _changing = session.changes().during();
                         self.cell(&session, &mut job, call.partial_output.as_ref(), cancel)?

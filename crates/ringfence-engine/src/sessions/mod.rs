@@ -25,6 +25,7 @@ pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState,
 use crate::cancel::{self, Cancel, CancelOnDrop};
 use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
+use crate::once::get_or_try_init;
 use crate::search::{Changes, SessionIndex};
 use store::Store;
 pub(crate) use store::private_dir;
@@ -410,8 +411,10 @@ impl Sessions {
         let open: Vec<_> = self.lock().values().cloned().collect();
         for session in open.iter().filter(|session| session.unsaved.load(Ordering::Relaxed)) {
             let state = session.state();
-            // Tried again by the next sweep.
-            let _ = self.save(session, &state);
+            if let Err(problem) = self.save(session, &state) {
+                // A sweep tries again; at the end of the process the change is lost.
+                tracing::warn!(session = state.id.as_str(), "cannot save a session: {problem}");
+            }
         }
     }
 
@@ -483,28 +486,23 @@ impl Session {
 
     /// Opens its files by handle, once.
     pub(crate) fn files(&self) -> Result<&Workspace, Problem> {
-        if let Some(files) = self.files.get() {
-            return Ok(files);
-        }
-        let rules = {
-            let state = self.state();
-            let access = FileAccess::from_read_only(state.read_only);
-            FileRules { quota_bytes: Some(state.quota_bytes), access, ..FileRules::default() }
-        };
-        let files = Workspace::open(&self.workspace, rules);
-        let files = files.and_then(|files| files.remove_drafts().map(|_| files));
-        let files = files.map_err(|problem| self.or_closed(problem))?;
-        Ok(self.files.get_or_init(|| files))
+        get_or_try_init(&self.files, || {
+            let rules = {
+                let state = self.state();
+                let access = FileAccess::from_read_only(state.read_only);
+                FileRules { quota_bytes: Some(state.quota_bytes), access, ..FileRules::default() }
+            };
+            Workspace::open(&self.workspace, rules)
+                .and_then(|files| files.remove_drafts().map(|_| files))
+                .map_err(|problem| self.or_closed(problem))
+        })
     }
 
     /// Opens its index, once.
     pub(crate) fn index(&self) -> Result<&SessionIndex, Problem> {
-        if self.index.get().is_none() {
-            let opened = SessionIndex::open(&self.workspace);
-            let opened = opened.map_err(|problem| self.or_closed(problem))?;
-            let _ = self.index.set(opened);
-        }
-        self.index.get().ok_or_else(|| Problem::internal(Code::Index, "there is no search index"))
+        get_or_try_init(&self.index, || {
+            SessionIndex::open(&self.workspace).map_err(|problem| self.or_closed(problem))
+        })
     }
 
     /// What may have changed in its files.

@@ -210,11 +210,8 @@ impl Store {
     /// Loads a session's state; `None` if there is no such session. Refuses a state that does not verify.
     pub(super) fn load(&self, id: &SessionId) -> Result<Option<SessionState>, Problem> {
         let refused = |why: &str| {
-            Problem::refused(
-                Code::SessionTampered,
-                "what is written down of the session was changed",
-            )
-            .cause(why)
+            Problem::refused(Code::SessionTampered, "the session's state file does not verify")
+                .cause(why)
         };
         let path = self.dir.join(id.as_str()).join("session.json");
         let mut options = std::fs::OpenOptions::new();
@@ -317,8 +314,10 @@ impl Store {
         // Without the lock of all sessions, which would keep others from being created meanwhile.
         let budget = Budget::time(SWEEP_MAX);
         for (id, _lock) in &unused {
-            // A directory that cannot be removed is tried again by the next sweep.
-            let _ = self.remove_files(id, &budget);
+            // Tried again by the next sweep.
+            if let Err(problem) = self.remove_files(id, &budget) {
+                tracing::warn!(session = id.as_str(), "cannot remove a session: {problem}");
+            }
         }
         if let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) {
             self.sweep_owners();

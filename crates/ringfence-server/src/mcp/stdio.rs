@@ -48,8 +48,10 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
 /// engine sweeps by itself.
 async fn sweep(engine: Engine) -> std::convert::Infallible {
     tokio::time::sleep(FIRST_SWEEP).await;
-    // A sweep that fails is repeated later; a call that needs it reports the error.
-    let _ = engine.sweep().await;
+    // The engine repeats it later.
+    if let Err(problem) = engine.sweep().await {
+        tracing::warn!("cannot end expired sessions: {problem}");
+    }
     std::future::pending().await
 }
 

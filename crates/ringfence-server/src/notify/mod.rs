@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant, SystemTime};
 
-use ringfence_audit::{CommandSink, FileSink, Sink};
+use ringfence_audit::{CommandSink, FileSink, Ledger, Sink};
 use ringfence_engine::watch::Alert;
 use ringfence_engine::{AlertSink, Engine, Trace, TraceSink};
 use ringfence_spec::{Code, Problem};
@@ -73,7 +73,7 @@ struct EventQueue {
 }
 
 impl EventQueue {
-    fn say(&self, event: Event) {
+    fn push(&self, event: Event) {
         if self.events.try_send(event).is_err() {
             self.n_lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -108,7 +108,8 @@ impl Notifier {
     pub fn alert_sink(&self) -> Option<AlertSink> {
         let queue = self.queue.clone();
         let wanted = !self.settings.alerts.is_empty();
-        wanted.then(|| -> AlertSink { Box::new(move |alert| queue.say(Event::Alert(line(alert)))) })
+        wanted
+            .then(|| -> AlertSink { Box::new(move |alert| queue.push(Event::Alert(line(alert)))) })
     }
 
     /// Sink for [`ringfence_engine::Builder::on_trace`], if traces have a destination.
@@ -116,14 +117,14 @@ impl Notifier {
         let queue = self.queue.clone();
         let wanted = self.settings.traces.is_some();
         wanted.then(|| -> TraceSink {
-            Box::new(move |trace| queue.say(Event::Trace(Box::new(trace))))
+            Box::new(move |trace| queue.push(Event::Trace(Box::new(trace))))
         })
     }
 
     /// Starts the thread if there are destinations. The process must not fork afterwards.
     pub fn start(&mut self, engine: &Engine) -> Result<(), Problem> {
         let settings = self.settings.clone();
-        if settings.is_silent() {
+        if settings.has_no_destination() {
             return Ok(());
         }
         let Some(events) = self.events.take() else { return Ok(()) };
@@ -193,7 +194,7 @@ impl NotifierThread {
             }
             let n_lost = self.n_lost.swap(0, Ordering::Relaxed);
             if n_lost > 0 {
-                tracing::warn!("{n_lost} alerts and traces came faster than they could be told");
+                tracing::warn!("dropped {n_lost} alerts and traces: the queue is full");
             }
         }
         self.send_traces(&mut traces);
@@ -204,16 +205,20 @@ impl NotifierThread {
 
     /// Sends the signed head of the ledger to every anchor destination.
     fn anchor(&self) {
-        let Ok(Some(ledger)) = self.engine.recorder().ledger() else { return };
-        let anchor = match ledger.anchor() {
+        let ledger = match self.engine.recorder().ledger() {
+            Ok(Some(ledger)) => Ok(ledger),
+            Ok(None) => return,
+            Err(problem) => Err(problem),
+        };
+        let anchor = match ledger.and_then(Ledger::anchor) {
             Ok(anchor) => json!(anchor).to_string(),
             Err(problem) => {
-                tracing::warn!("the ledger's head cannot be anchored: {problem}");
+                tracing::warn!("cannot make an anchor of the ledger: {problem}");
                 return;
             }
         };
         for to in &self.settings.anchors {
-            self.send_and_log("where the ledger stands", to, &anchor);
+            self.send_and_log("the ledger's anchor", to, &anchor);
         }
     }
 
@@ -224,13 +229,13 @@ impl NotifierThread {
         let url = format!("{}/v1/traces", base.trim_end_matches('/'));
         if let Err(error) = self.http_post.post_json(&url, None, &otlp::request(traces).to_string())
         {
-            tracing::warn!("{} traces could not be told: {error}", traces.len());
+            tracing::warn!("cannot send {} traces to {url}: {error}", traces.len());
         }
         traces.clear();
     }
 
     fn send_and_log(&self, what: &str, to: &Destination, line: &str) {
-        to.insist(&self.http_post, what, line);
+        to.send_with_retries(&self.http_post, what, line);
     }
 }
 
@@ -239,7 +244,7 @@ pub fn deliver(to: &[Destination], lines: &[String]) {
     let http_post = HttpClient::new();
     for to in to {
         for line in lines {
-            to.insist(&http_post, "an alert", line);
+            to.send_with_retries(&http_post, "an alert", line);
         }
     }
 }
@@ -247,17 +252,17 @@ pub fn deliver(to: &[Destination], lines: &[String]) {
 impl Destination {
     /// Sends one line, without retries.
     pub fn send(&self, line: &str) -> std::io::Result<()> {
-        self.take(&HttpClient::new(), line)
+        self.send_once(&HttpClient::new(), line)
     }
 
     /// Sends one line with retries, and logs the error of the last attempt.
-    fn insist(&self, http_post: &HttpClient, what: &str, line: &str) {
+    fn send_with_retries(&self, http_post: &HttpClient, what: &str, line: &str) {
         let mut wait = Duration::from_millis(200);
         for n_left in (0..TRIES).rev() {
-            match self.take(http_post, line) {
+            match self.send_once(http_post, line) {
                 Ok(()) => return,
                 Err(error) if n_left == 0 => {
-                    tracing::warn!("{what} could not be told to {self}: {error}");
+                    tracing::warn!("cannot send {what} to {self}: {error}");
                 }
                 Err(_) => std::thread::sleep(wait),
             }
@@ -265,7 +270,7 @@ impl Destination {
         }
     }
 
-    fn take(&self, http_post: &HttpClient, line: &str) -> std::io::Result<()> {
+    fn send_once(&self, http_post: &HttpClient, line: &str) -> std::io::Result<()> {
         match self {
             Self::File(path) => FileSink(path.clone()).take(line),
             Self::Command(words) => {
@@ -279,7 +284,7 @@ impl Destination {
 }
 
 impl NotifySettings {
-    fn is_silent(&self) -> bool {
+    fn has_no_destination(&self) -> bool {
         self.alerts.is_empty() && self.anchors.is_empty() && self.traces.is_none()
     }
 }

@@ -24,7 +24,7 @@ mod servers;
 // The modules of the binary that turn flags into a policy: the same ones, so that a
 // row `without LAYER` differs from `ringfence run` or `ringfence exec` by that layer alone.
 #[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
-#[path = "../../src/cli.rs"]
+#[path = "../../src/cli/mod.rs"]
 mod cli;
 #[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
 #[path = "../../src/settings/mod.rs"]

@@ -108,7 +108,7 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
         view: if which.rows { View::Rows } else { View::Runs },
     };
     let Some(ledger) = app.ledger.clone() else {
-        return Err(Problem::cannot_build(Code::AuditOff, "nothing is written down here")
+        return Err(Problem::cannot_build(Code::AuditOff, "the ledger is off")
             .hint("the operator runs this service with `--audit off`")
             .into());
     };
