@@ -121,7 +121,11 @@ fn what_was_meant(command: &OsStr, place: &HostContext) -> Option<Hint> {
     }
     // `python` and `pip`, which some distributions do not have.
     let versioned = format!("{text}3");
-    has(&versioned).then(|| format!("this host has `{versioned}`").into())
+    if has(&versioned) {
+        return Some(format!("this host has `{versioned}`").into());
+    }
+    let is_name = !text.is_empty() && !text.contains(|c: char| c == '/' || c.is_whitespace());
+    is_name.then(|| "no directory of the host's PATH has it either".into())
 }
 
 /// A file that execve(2) refuses.

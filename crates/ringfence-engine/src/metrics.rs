@@ -88,11 +88,11 @@ impl Metrics {
             BreakerState::Open => 2,
         });
         let counters = [
-            ("ringfence_admitted", "Calls let in.", gate.admitted),
-            ("ringfence_rejected", "Calls turned away.", gate.rejected),
-            ("ringfence_pool_hits", "Programs that found a warm worker.", now.pool.hits),
-            ("ringfence_pool_misses", "Programs that waited for one.", now.pool.misses),
-            ("ringfence_workers_made", "Workers made.", now.pool.made),
+            ("ringfence_admitted", "Calls admitted.", gate.admitted),
+            ("ringfence_rejected", "Calls rejected.", gate.rejected),
+            ("ringfence_pool_hits", "Python runs served by a warm worker.", now.pool.hits),
+            ("ringfence_pool_misses", "Python runs that waited for a worker.", now.pool.misses),
+            ("ringfence_workers_made", "Workers started.", now.pool.made),
             ("ringfence_zygotes", "Zygotes started.", now.pool.zygotes),
         ];
         for (name, help, value) in counters {
@@ -101,7 +101,11 @@ impl Metrics {
         let gauges = [
             ("ringfence_running", "Calls running now.", gate.running),
             ("ringfence_queued", "Calls waiting now.", gate.queued),
-            ("ringfence_breakers_open", "Clients shut out now.", gate.breakers_open),
+            (
+                "ringfence_breakers_open",
+                "Clients with an open circuit breaker.",
+                gate.breakers_open,
+            ),
             (
                 "ringfence_own_breaker",
                 "The service's own breaker: 0 closed, 1 half-open, 2 open.",

@@ -208,7 +208,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         End::Silent => {
             let message = match kind {
                 Kind::Cell => "the interpreter ended in the middle of the cell",
-                _ => "the interpreter ended without a word",
+                _ => "the interpreter exited without a result",
             };
             RunVerdict::signaled(Status::Killed, SIGKILL).with(Code::InterpreterDied, message, None)
         }

@@ -443,7 +443,8 @@ fn drop_groups() -> Result<(), CallError> {
     rustix::thread::set_thread_groups(&[]).named(|| "setgroups(0)")
 }
 
-fn become_user(uid: u32, gid: u32) -> Result<(), CallError> {
+/// Makes this thread, and no other, another user without further groups.
+pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), CallError> {
     drop_groups()?;
     let gid = rustix::process::Gid::from_raw(gid);
     let uid = rustix::process::Uid::from_raw(uid);

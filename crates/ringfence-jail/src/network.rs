@@ -18,7 +18,7 @@ use ringfence_plan::{
     AGENT_PACKET, CONNECTION_PACKET, HELPER_NAME, HelperOrders, ListenerKind, NetworkListener,
     NetworkPlan, NetworkWay, VALUE_PACKET,
 };
-use ringfence_spec::network::NetworkVerdict;
+use ringfence_spec::network::{NetworkVerdict, bundles};
 use ringfence_spec::{
     AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, Hint,
     Layer, NetworkEvent, Problem, PublishedPort, escape_name,
@@ -737,11 +737,29 @@ fn subject(connection: &Connection) -> String {
     }
 }
 
+/// Names the bundle that has a host among others: a tool that asks for one asks for them all.
+fn bundle_of(host: &str) -> Option<&'static str> {
+    let of_many = bundles().iter().filter(|bundle| bundle.hosts.len() > 1);
+    of_many.filter(|bundle| bundle.hosts.contains(&host)).map(|bundle| bundle.name).next()
+}
+
 fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
     let hint = match (&connection.grant, &connection.reason) {
-        (Some(grant), _) if closed => Hint::operator(
-            format!("this run has no network; `--net allow:{grant}` reaches this host"),
-            format!("to allow `{grant}`: this run has no network"),
+        (Some(grant), _) if closed => match bundle_of(&connection.host) {
+            Some(bundle) => Hint::operator(
+                format!(
+                    "this run has no network; `--net allow:{bundle}` reaches this host and the others its tool needs"
+                ),
+                format!("to allow `{bundle}`: this run has no network"),
+            ),
+            None => Hint::operator(
+                format!("this run has no network; `--net allow:{grant}` reaches this host"),
+                format!("to allow `{grant}`: this run has no network"),
+            ),
+        },
+        (Some(grant), Some(reason)) if connection.rule.is_some() => Hint::operator(
+            format!("{reason}; `--net allow:{grant}` allows it all the same"),
+            format!("to allow `{grant}`: {reason}"),
         ),
         (Some(grant), _) => Hint::Network(grant.clone()),
         (None, Some(reason)) => reason.clone().into(),

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
+use crate::child;
 use crate::network::{Capture, Client, Clients, Redirects};
 
 /// Maximum number of distinct denials recorded; further ones are only counted.
@@ -443,11 +444,10 @@ fn client(call: &Notification) -> Client {
 
 /// Makes this thread, and no other, the user the run is on the host.
 fn become_user(identity: Option<(u32, u32)>) -> Result<(), Errno> {
-    let Some((uid, gid)) = identity else { return Ok(()) };
-    let (uid, gid) = (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(gid));
-    rustix::thread::set_thread_groups(&[])?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid)
+    match identity {
+        Some((uid, gid)) => child::become_user(uid, gid).map_err(|error| error.errno),
+        None => Ok(()),
+    }
 }
 
 enum Target {

@@ -174,7 +174,7 @@ fn refuse_broad_workspaces(
         let shown = path.display();
         let is_cwd = *path == request.cwd.path;
         if let Some(problem) = too_broad(path, facts) {
-            return Err(if is_cwd {
+            return Err(if is_cwd || problem.code == Code::SecretPath {
                 problem
             } else {
                 problem.hint(Hint::operator(

@@ -116,6 +116,10 @@ fn describe(executable: &Path, around: &InterpreterSearch<'_>) -> Result<Interpr
     let resolved = resolve(executable)
         .map_err(|e| format!("`{}` cannot be resolved: {e}", executable.display()))?;
     let real = resolved.found.path;
+    // Nothing is executed to find out: an interpreter is known by its name and the library beside it.
+    if !real.file_name().is_some_and(|name| name.to_string_lossy().contains("python")) {
+        return Err(format!("`{}` is not a Python", real.display()));
+    }
     let prefix = real.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
     let minor = minor(&real, &prefix)
         .ok_or_else(|| format!("`{}` has no standard library beside it", real.display()))?;

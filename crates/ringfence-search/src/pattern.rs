@@ -147,7 +147,7 @@ fn hint(text: &str, style: PatternStyle) -> &'static str {
     } else if !style.multiline && (text.contains('\n') || text.contains("\\n")) {
         "a pattern spans lines only in a multiline search"
     } else {
-        "to search for the text as it stands, say that it is literal"
+        "to search for the text as it stands, make the search literal (`-F`, or `literal`: true)"
     }
 }
 

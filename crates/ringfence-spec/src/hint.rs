@@ -149,20 +149,25 @@ impl Hint {
             Self::Python => "ask the operator to name a Python of version 3.9 to 3.14".to_owned(),
             Self::ChildProcess => {
                 let none = "this run has no child processes; do the work in Python itself";
-                let way = if at_command_line {
-                    "allow some with `--code-processes 4`"
-                } else {
-                    "ask the operator to set `code_processes`"
+                let way = match face {
+                    Face::CommandLine => "allow some with `--code-processes 4`",
+                    Face::Mcp => "start programs with the tool `run_command`",
+                    Face::Rest => "start programs as a run with `command`",
                 };
                 format!("{none}, or {way}")
             }
             Self::NewSession => {
-                let way = match face {
-                    Face::CommandLine => "`ringfence session new`",
-                    Face::Mcp => "`{\"action\": \"create\"}` of the tool `session`",
-                    Face::Rest => "`POST /api/v1/sessions`",
+                let (known, make) = match face {
+                    Face::CommandLine => ("`ringfence session ls`", "`ringfence session new`"),
+                    Face::Mcp => (
+                        "the answer that made it",
+                        "`{\"action\": \"create\"}` of the tool `session`",
+                    ),
+                    Face::Rest => ("`GET /api/v1/sessions`", "`POST /api/v1/sessions`"),
                 };
-                format!("make one with {way}; a session ends 24 hours after it was made")
+                format!(
+                    "compare its id with {known}, or make one with {make}; a session ends 24 hours after it was made"
+                )
             }
             Self::OtherDirectory if at_command_line => {
                 "start in a project directory, or use `--preset readonly`".to_owned()

@@ -69,6 +69,32 @@ pub fn is_invisible(c: char) -> bool {
         || is_hidden(c)
         || is_joiner(c)
         || is_variation(c)
+        || is_default_ignorable(c)
+}
+
+/// Unicode's `Default_Ignorable_Code_Point`: drawn as nothing where a font does not know better, and ignored by file systems
+/// that fold names.
+pub fn is_default_ignorable(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 /// Embeddings, overrides and isolates: they reorder the text after them, and are not typed by hand.

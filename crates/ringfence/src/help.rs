@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use clap::{Args as _, Command, CommandFactory as _};
 
 use crate::cli::{Cli, PolicyFlags, ServiceFlags};
+use crate::settings::{Subject, foreign_flags};
 use crate::style::{self, Look};
 
 /// Commands by task, in the order of the help.
@@ -16,26 +17,6 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Policy", &["policy", "check", "explain"]),
     ("Audit", &["audit"]),
     ("Setup", &["doctor", "init", "wrap", "completions", "bench"]),
-];
-
-/// Policy flags that only Python runs take.
-const FOR_CODE: &[&str] = &["python", "allow_import", "code_processes"];
-
-/// Policy flags that only commands take.
-const FOR_COMMANDS: &[&str] = &[
-    "rw",
-    "hide",
-    "socket",
-    "cwd",
-    "env",
-    "net",
-    "secret",
-    "ssh_agent",
-    "net_request",
-    "net_limit",
-    "publish",
-    "fallback",
-    "proc",
 ];
 
 /// Kind of run that a command starts.
@@ -68,6 +49,10 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("output", "10M", "10M"),
     ("preset", "workspace", "data"),
 ];
+
+/// Defaults of `agent`, whose preset is `agent`, where they differ from those of other commands.
+const AGENT_DEFAULTS: &[(&str, &str)] =
+    &[("timeout", "none"), ("pids", "4096"), ("preset", "agent")];
 
 /// Examples, by the words of the command.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
@@ -186,7 +171,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "wrap",
         &[
             ("ringfence wrap", "the servers that clients start"),
-            ("ringfence wrap github -- --net allow:api.github.com", ""),
+            (
+                "ringfence wrap github -- --net allow:npm,api.github.com",
+                "an npx server, and the host it asks",
+            ),
         ],
     ),
     ("completions", &[("source <(ringfence completions bash)", "")]),
@@ -270,14 +258,23 @@ fn groups(all: &Command) -> String {
 /// Hides the flags that mean nothing to a command, and names the defaults of the others.
 fn policy_flags(mut command: Command, runs: Runs) -> Command {
     let hidden = match runs {
-        Runs::Commands => FOR_CODE,
-        Runs::Code => FOR_COMMANDS,
-        Runs::Both => &[],
+        Runs::Commands => foreign_flags(Subject::Command),
+        Runs::Code => foreign_flags(Subject::Code),
+        Runs::Both => Vec::new(),
     };
     for flag in hidden {
-        command = command.mut_arg(flag, |arg| arg.hide(true));
+        command = command.mut_arg(flag.replace('-', "_"), |arg| arg.hide(true));
+    }
+    let is_agent = command.get_name() == "agent";
+    if is_agent {
+        command = command.mut_arg("net", |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            arg.help(help.replace("[default: none]", "[default: the agent's own hosts]"))
+        });
     }
     for (flag, of_commands, of_code) in DEFAULTS {
+        let of_agents = AGENT_DEFAULTS.iter().find(|(of, _)| of == flag).filter(|_| is_agent);
+        let of_commands = of_agents.map_or(of_commands, |(_, default)| default);
         let default = match runs {
             Runs::Commands => (*of_commands).to_owned(),
             Runs::Code => (*of_code).to_owned(),

@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser};
 
+use ringfence_spec::{Code, Problem};
+
 use crate::cli::{Cli, Color, Command, OutputFlags, RunArgs};
+use crate::settings::{Surroundings, effective, effective_code};
 use crate::style::{self, Stream};
 use crate::{help, present};
 
@@ -54,6 +57,39 @@ pub(crate) fn parsed(arguments: Vec<OsString>) -> Result<(Command, OutputFlags),
         Err(_) => Cli::from_arg_matches(&help::command().try_get_matches_from(arguments)?)?,
     };
     Ok((cli.command, cli.output))
+}
+
+/// Checks flags for `ringfence SUBCOMMAND` that another program will pass later: an unknown flag or a bad value.
+pub(crate) fn check_flags(subcommand: &str, flags: &[String]) -> Result<(), Problem> {
+    let refused = |cause: String| {
+        let message = format!("`ringfence {subcommand}` does not take these flags");
+        let hint = format!("`ringfence {subcommand} --help` lists them");
+        Problem::usage(Code::BadValue, message).cause(cause).hint(hint)
+    };
+    let own: &[&str] = if subcommand == "run" { &["--", "true"] } else { &[] };
+    let words = ["ringfence", subcommand].into_iter().chain(flags.iter().map(String::as_str));
+    let words = words.chain(own.iter().copied());
+    let cli = Cli::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        refused(line.trim_start_matches("error: ").to_owned())
+    })?;
+    let around = Surroundings::real(false)?;
+    match cli.command {
+        Command::Run(args) => {
+            if args.argv != ["true"] {
+                let word = args.argv.first().map(|word| word.to_string_lossy().into_owned());
+                return Err(refused(format!("`{}` is not a flag", word.unwrap_or_default())));
+            }
+            effective(&args.policy, &around)?;
+        }
+        Command::Mcp(args) => {
+            effective(&args.policy.for_commands(), &around)?;
+            effective_code(&args.policy.for_code(), &around)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The value of `--color` on a command line that cannot be parsed, or asks for help.

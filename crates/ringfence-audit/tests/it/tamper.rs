@@ -228,6 +228,22 @@ fn another_root_is_found() {
 }
 
 #[test]
+fn an_old_key_that_cannot_be_destroyed_fails_appends_until_it_is_gone() {
+    let scene = compacted();
+    let ledger = scene.open();
+    let stuck = scene.path().join("keys/epoch-0.key");
+    std::fs::create_dir(&stuck).unwrap();
+    for _ in 0..2 {
+        let problem = ledger.rotate().unwrap_err();
+        assert_eq!(problem.code.as_str(), "ledger_unwritable", "{problem}");
+    }
+    std::fs::remove_dir(&stuck).unwrap();
+    ledger.rotate().unwrap();
+    let check = verify(&scene.path(), &Expectations::default()).unwrap();
+    assert!(check.intact, "{:?}", check.findings);
+}
+
+#[test]
 fn old_keys_are_gone() {
     let scene = compacted();
     assert!(!scene.path().join("keys/epoch-1.key").exists());

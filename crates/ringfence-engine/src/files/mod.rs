@@ -119,8 +119,9 @@ impl Workspace {
             return Err(problems::read_only(act, &path.to_string()));
         }
         if self.rules.write_forbidden.matches(path.names()) {
-            let why = "the policy protects this name from being changed";
-            return Err(problems::forbidden(act, path.names(), why));
+            let why = "the policy protects this name from being changed: programs of the host may obey such a file";
+            let problem = problems::forbidden(act, path.names(), why);
+            return Err(problem.hint("choose another name, or make it by a program in the session"));
         }
         Ok(())
     }

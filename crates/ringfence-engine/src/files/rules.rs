@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ringfence_plan::catalogue;
+use ringfence_spec::invisible::is_default_ignorable;
 use ringfence_spec::{Code, Problem};
 
 use super::path::{holds_control, joined};
@@ -177,7 +178,7 @@ fn trim_end(name: &[u8]) -> &[u8] {
 fn fold(name: &[u8]) -> Vec<u8> {
     let mut folded = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
-        let seen = chunk.valid().chars().filter(|c| !is_ignored(*c));
+        let seen = chunk.valid().chars().filter(|c| !is_default_ignorable(*c));
         // Upper case, then lower: `ſ` and `ı` are lower-case already, and share a capital with `s` and `i`.
         for c in seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase) {
             folded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -185,30 +186,6 @@ fn fold(name: &[u8]) -> Vec<u8> {
         folded.extend_from_slice(chunk.invalid());
     }
     folded
-}
-
-/// Characters that file systems ignore when they fold names: Unicode's `Default_Ignorable_Code_Point`.
-fn is_ignored(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fff8}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 #[cfg(test)]

@@ -41,7 +41,13 @@ fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
     let top = path.split('.').next().unwrap_or(path);
     let listed = matches!(modules::find(path, CodePreset::Standard, &[]), Known::Listed(_));
     let hint = match instead(path) {
-        _ if listed && preset < CodePreset::Standard => "the preset `standard` has it".into(),
+        _ if preset == CodePreset::Strict => {
+            let which = if listed { "which has it" } else { "which has imports" };
+            Hint::operator(
+                format!("the preset `strict` has no imports; use `--preset standard`, {which}"),
+                format!("for the preset `standard`, {which}; `strict` has no imports"),
+            )
+        }
         Some(instead) => instead.into(),
         None => Hint::Import(path.to_owned()),
     };

@@ -163,7 +163,7 @@ fn is_new_work(shape: &MessageShape) -> bool {
 /// Replaces the SDK's response to an unreadable message, which blames the media type although that is correct.
 fn no_message(content: &[u8]) -> Response {
     match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
-        Err(_) => refused(-32700, "this is no JSON", None),
+        Err(_) => refused(-32700, "invalid JSON", None),
         Ok(_) => refused(-32600, "this is no message of MCP", None),
     }
 }

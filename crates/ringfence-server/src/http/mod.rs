@@ -424,7 +424,7 @@ fn operators(routes: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
 }
 
 fn nothing_here() -> Fault {
-    let problem = Problem::new(ProblemKind::NotFound, Code::RouteUnknown, "there is nothing here");
+    let problem = Problem::new(ProblemKind::NotFound, Code::RouteUnknown, "no such route");
     Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
 }
 

@@ -54,9 +54,12 @@ pub use stdio::{End, serve_stdio};
 
 use runs::Runs;
 
-/// Server instructions that hosts pass to their model; hosts cut them at 2,048 characters.
+/// Maximum length of the server instructions, past which hosts cut them.
+const INSTRUCTIONS_MAX: usize = 2048;
+
+/// Server instructions that hosts pass to their model. `{network}` is that of commands.
 const INSTRUCTIONS: &str = "\
-Ringfence runs code and commands behind a fence: no network, nothing of the user's but what the operator granted, limits \
+Ringfence runs code and commands behind a fence: {network}, nothing of the user's but what the operator granted, limits \
 on time, memory, processes and disk. Use it for every program you write or do not trust.
 
 - execute_code: Python. Best for computing, parsing, checking an idea. Starts in about a millisecond.
@@ -70,6 +73,15 @@ Every result has `status`: `ok`; `error` (the program failed: read stderr and ex
 denials name rule, line and a way out); `timeout`, `memory`, `killed` (a limit: do less at once); `rejected` (too busy: try \
 again later); `failed` (not your program's fault). `hint` says what to do next. Do not try to get around a refusal; choose \
 what the hint names, or tell the user.";
+
+/// The server instructions where commands have this network.
+fn instructions(network: &str) -> String {
+    let named = INSTRUCTIONS.replace("{network}", network);
+    if named.len() <= INSTRUCTIONS_MAX {
+        return named;
+    }
+    INSTRUCTIONS.replace("{network}", "network only where the operator allows it")
+}
 
 /// Cache lifetime of lists that change only with the version of this program.
 const LIST_FRESH_MS: u64 = 3_600_000;
@@ -123,7 +135,10 @@ impl ServerHandler for McpServer {
             .with_description("Runs code and commands behind a fence")
             .with_website_url(env!("CARGO_PKG_REPOSITORY"))
             .with_icons(vec![icon()]);
-        ServerConfig::new(capabilities()).with_server_info(about).with_instructions(INSTRUCTIONS)
+        let policy = tools::PolicyInForce::of(&self.engine);
+        ServerConfig::new(capabilities())
+            .with_server_info(about)
+            .with_instructions(instructions(&policy.network()))
     }
 
     async fn initialize(
@@ -300,6 +315,9 @@ mod tests {
 
     #[test]
     fn instructions_are_not_cut_by_any_host() {
-        assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
+        for network in ["no network", &"host.example, ".repeat(100)] {
+            let text = instructions(network);
+            assert!(text.len() <= INSTRUCTIONS_MAX && !text.contains('{'), "{}", text.len());
+        }
     }
 }

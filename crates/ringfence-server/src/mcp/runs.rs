@@ -95,7 +95,7 @@ impl Runs {
         let Some(run) = self.find(run_id) else {
             let problem =
                 Problem::new(ProblemKind::NotFound, Code::RunUnknown, "there is no such run")
-                    .hint("its result was kept for a while and is gone; run it again");
+                    .hint("compare `run_id` with the answer that named it; a result is kept for a while, and nothing is run again by asking");
             return Ok(tool_result::no_such_run(run_id, &problem));
         };
         let result = self.attend(&run, patience, context).await?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ringfence_engine::Engine;
-use ringfence_spec::{CodePreset, Count, Limits, Span};
+use ringfence_spec::{CodePreset, CommandPreset, Count, Limits, Network, Span};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -31,7 +31,12 @@ pub(super) struct PolicyInForce {
     pub(super) processes: Option<Count>,
     pub(super) code: Limits,
     pub(super) command: Limits,
+    pub(super) command_preset: CommandPreset,
+    pub(super) network: Network,
 }
+
+/// Maximum number of hosts that a description names.
+const HOSTS_MAX: usize = 8;
 
 impl PolicyInForce {
     /// The policy of an engine.
@@ -41,7 +46,40 @@ impl PolicyInForce {
             processes: engine.code_policy().processes,
             code: engine.code_policy().limits.clone(),
             command: engine.command_policy().limits.clone(),
+            command_preset: engine.command_policy().preset,
+            network: engine.command_policy().network.clone(),
         }
+    }
+
+    /// Names the network of commands.
+    pub(super) fn network(&self) -> String {
+        let Network::Allow(rules) = &self.network else { return "no network".to_owned() };
+        let mut hosts: Vec<&str> = rules.rules().take(HOSTS_MAX + 1).collect();
+        if hosts.len() > HOSTS_MAX {
+            hosts[HOSTS_MAX] = "…";
+        }
+        format!("network only to {}", hosts.join(", "))
+    }
+
+    /// Describes the tool that runs commands.
+    fn run_command(&self) -> String {
+        let place = match self.command_preset {
+            CommandPreset::Workspace | CommandPreset::Agent => {
+                "Starts in the user's working directory, and may write only there and in /tmp"
+            }
+            CommandPreset::Readonly => {
+                "Starts in the user's working directory, which it may only read; /tmp is writable"
+            }
+            CommandPreset::Minimal => {
+                "Sees none of the user's files: starts in an empty /workspace, gone after the call"
+            }
+        };
+        format!(
+            "Run a shell command in a sandbox: host tools work, secrets are hidden, {}. {place}; with `session` in that session's \
+             /workspace. For plain Python prefer execute_code.\n\
+             Example: {{\"command\": \"git diff --stat && cargo test 2>&1 | tail -20\"}}",
+            self.network()
+        )
     }
 
     /// Describes the tool that runs Python.
@@ -65,10 +103,17 @@ impl PolicyInForce {
             Some(n) => format!("without `session` at most {n} child processes and threads"),
             None => "no child processes".to_owned(),
         };
+        let (search, example) = match self.preset {
+            CodePreset::Strict => ("", "sum([3, 4, 8]) / 3"),
+            _ => (
+                ", and `import code_api` searches its files",
+                "import statistics\\nstatistics.mean([3, 4, 8])",
+            ),
+        };
         format!(
             "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files (run_command sees them).{time} \
-             The value of a last expression comes back as `value`. With `session`, variables and files stay, and `import code_api` \
-             searches its files.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
+             The value of a last expression comes back as `value`. Without `session` each call starts empty; with it variables \
+             and files stay{search}.\nExample: {{\"code\": \"{example}\"}}"
         )
     }
 }
@@ -96,9 +141,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "run_command",
             "Run a command",
-            "Run a shell command in a sandbox: host tools work, secrets are hidden, no network. Starts in the user's working \
-             directory, or with `session` in its /workspace. For plain Python prefer execute_code.\n\
-             Example: {\"command\": \"git diff --stat && cargo test 2>&1 | tail -20\"}",
+            policy.run_command(),
             &CHANGES,
             &json!({
                 "command": plain(),
@@ -141,7 +184,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "write_file",
             "Write a session's file",
-            "Write a session's text file; replaces one of that name, makes missing directories. .env and .git are protected.\n\
+            "Write a session's text file; replaces one of that name, makes missing directories. .env, .git, config.json and files that agents obey are protected.\n\
              Example: {\"session\": \"4be1…\", \"path\": \"data/in.json\", \"content\": \"[1, 2]\"}",
             &REPLACES,
             &json!({

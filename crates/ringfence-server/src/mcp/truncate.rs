@@ -73,7 +73,7 @@ pub(super) fn text(shown: &mut String, chars_max: usize) -> u64 {
     let tail = shown.char_indices().nth_back(n_tail.saturating_sub(1)).map_or(0, |(at, _)| at);
     let dropped = tail - head;
     let cut = format!(
-        "{}\n[… {dropped} bytes left out here; where there is a link to all of it, read that in parts …]\n{}",
+        "{}\n[… {dropped} bytes left out here; print less, or write it to a file and read that in parts …]\n{}",
         &shown[..head],
         &shown[tail..]
     );

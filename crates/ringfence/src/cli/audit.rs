@@ -14,7 +14,7 @@ pub(crate) struct AuditArgs {
     pub(crate) command: AuditCommand,
 }
 
-/// Which rows.
+/// Row filters.
 #[derive(Debug, Args)]
 pub(crate) struct AuditFilter {
     /// Runs whose id begins with this
@@ -35,10 +35,10 @@ pub(crate) struct AuditFilter {
     /// low, medium or high
     #[arg(long)]
     pub(crate) risk: Option<String>,
-    /// Not before: a time ago such as `2h`, or milliseconds since 1970
+    /// Only rows since this time: an age such as `2h`, or milliseconds since 1970
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Before: the same
+    /// Only rows before this time, in the same form
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
 }
@@ -97,14 +97,14 @@ pub(crate) enum AuditCommand {
     },
     /// Print totals of a period
     Report {
-        /// Not before
+        /// Only rows since this time
         #[arg(long, value_name = "WHEN")]
         since: Option<String>,
-        /// Before
+        /// Only rows before this time
         #[arg(long, value_name = "WHEN")]
         until: Option<String>,
     },
-    /// Print where the ledger stands, signed, to keep elsewhere
+    /// Print a signed anchor of the ledger's head, to store elsewhere
     Anchor {
         /// Append it to this file
         #[arg(long, value_name = "FILE")]
@@ -112,7 +112,7 @@ pub(crate) enum AuditCommand {
         /// Post it to this address
         #[arg(long, value_name = "URL", conflicts_with = "to")]
         webhook: Option<String>,
-        /// Give it to this command on its standard input
+        /// Pipe it to this command
         #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["to", "webhook"])]
         command: Vec<String>,
     },

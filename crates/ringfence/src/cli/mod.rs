@@ -20,7 +20,7 @@ pub(crate) use service::{McpArgs, ServeArgs, ServiceFlags, TokenArgs, TokenComma
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) output: OutputFlags,
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -164,7 +164,7 @@ pub(crate) struct InitArgs {
     /// claude-code, claude-desktop, codex, cursor, vscode, gemini or zed
     #[arg(value_name = "CLIENT")]
     pub(crate) client: String,
-    /// Take it out again
+    /// Remove the entry
     #[arg(long)]
     pub(crate) undo: bool,
     /// Show what would change, and change nothing
@@ -202,7 +202,7 @@ pub(crate) struct WrapArgs {
     /// The client's configuration, where it is not in its usual place; needs `--client`
     #[arg(long, value_name = "FILE", requires = "client")]
     pub(crate) config: Option<PathBuf>,
-    /// Take it out again
+    /// Remove the entry
     #[arg(long)]
     pub(crate) undo: bool,
     /// Show what would change, and change nothing

@@ -37,10 +37,10 @@ pub(crate) struct ServiceFlags {
     /// An origin whose pages may use the service from a browser (CORS), such as `https://app.example.org`; there is no `*`
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors_origins: Vec<String>,
-    /// A certificate for TLS, with those that vouch for it
+    /// TLS certificate chain (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<String>,
-    /// Its key
+    /// TLS private key (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<String>,
     /// The service as its clients name it, for those that ask where to get a token
@@ -61,7 +61,7 @@ pub(crate) struct ServiceFlags {
     /// Calls that may wait, or `off` for any number [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) queue: Option<String>,
-    /// Shut out clients whose runs do harm for a while: on or off [default: on]
+    /// Circuit breakers: reject clients for a while after runs that pass limits: on or off [default: on]
     #[arg(long, value_name = "SWITCH")]
     pub(crate) breakers: Option<String>,
     /// Bytes of a request's body [default: 1M]

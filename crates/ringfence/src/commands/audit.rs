@@ -305,7 +305,7 @@ fn moment(text: &str) -> Result<i64, Problem> {
     let ago = match hours {
         Some(hours) => hours.saturating_mul(3_600_000),
         None => text.parse().map(ago).map_err(|_| {
-            Problem::usage(Code::BadMoment, format!("`{text}` is not a moment"))
+            Problem::usage(Code::BadMoment, format!("`{text}` is not a time"))
                 .hint("say how long ago, such as `90m`, `2h` or `7d`, or milliseconds since 1970")
         })?,
     };

@@ -52,12 +52,13 @@ fn render(answer: &Answer) -> String {
     let Answer { preset, verdict } = answer;
     let mut out = String::new();
     if verdict.safe {
-        let _ = writeln!(out, "{} by preset {preset}", paint(Stream::Stdout, Look::Good, "safe"));
+        let _ =
+            writeln!(out, "{} by preset {preset}", paint(Stream::Stdout, Look::Good, "allowed"));
         for finding in &verdict.findings {
             let place = format!("line {}", finding.line);
             let _ = writeln!(
                 out,
-                "  {place:<8} noted, {} risk: {} {}",
+                "  {place:<8} allowed and noted, {} risk: {} {}",
                 finding.risk, finding.rule, finding.subject
             );
         }

@@ -308,7 +308,10 @@ fn missed_file(outcome: &Outcome) -> Option<Missed> {
     }
     let line = match &outcome.session_id {
         _ if is_outside => {
-            format!("`{name}` is on the host, not in this run: show it with `--ro {name}`")
+            format!(
+                "`{name}` is on the host, not in this run: to read it, show it with `--ro {name}`; write below /workspace, and \
+                 take the files with `--artifacts DIR`"
+            )
         }
         id => copy_hint(name, id.as_deref()),
     };

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::HookArgs;
 use crate::commands::local;
-use crate::present;
+use crate::{parse, present};
 
 /// Exit code by the agent's convention: do not run the command, and show the model the reason.
 const REFUSE: u8 = 2;
@@ -95,6 +95,7 @@ fn answer(question: &str, args: &HookArgs, place: &HostContext) -> Result<Value,
     let Some(Value::String(command)) = tool_input.get("command") else {
         return Err(nonsense("there is no `command`".to_owned()));
     };
+    parse::check_flags("run", &args.arguments)?;
     let own = own_path()?;
     for dir in cwd.into_iter().chain(std::env::current_dir()) {
         if resolve(&dir).is_ok_and(|dir| own.starts_with(dir.found.path)) {
@@ -180,6 +181,14 @@ mod tests {
             "{command}"
         );
         assert_eq!(output["updatedInput"]["timeout"], 5);
+    }
+
+    #[test]
+    fn flags_that_run_does_not_take_are_no_fence() {
+        let question = json!({"tool_name": "Bash", "tool_input": {"command": "id"}}).to_string();
+        for flags in [&["--memroy", "1G"][..], &["--memory", "1X"], &["ls"]] {
+            assert_eq!(answer(&question, &args(flags)).unwrap_err().code.as_str(), "bad_value");
+        }
     }
 
     #[test]

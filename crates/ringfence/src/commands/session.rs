@@ -111,7 +111,10 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
         }
         SessionCommand::Rm { ids } => {
             for id in ids {
-                let id = sessions.close(LOCAL, id)?;
+                let id = sessions.close(LOCAL, id).map_err(|problem| Problem {
+                    message: format!("cannot close `{id}`: {}", problem.message),
+                    ..problem
+                })?;
                 note(id.as_str(), "closed")?;
                 ledger.archive_session(id.as_str())?;
             }

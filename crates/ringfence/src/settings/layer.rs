@@ -229,7 +229,7 @@ impl Layer {
             let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
             let key = match short.as_str() {
                 // One variable for both kinds of run: command and code presets share no name.
-                "preset" if value.to_str().is_some_and(is_code_preset) => Key::CodePreset,
+                "preset" if value.to_str().is_some_and(own_flags::is_for_code) => Key::CodePreset,
                 "preset" => Key::CommandPreset,
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
             };
@@ -425,10 +425,6 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
     }
 }
 
-fn is_code_preset(text: &str) -> bool {
-    text.parse::<CodePreset>().is_ok()
-}
-
 /// Reads `net = "deny:HOST,…"` as `net_deny`, in a source that may only restrict a run.
 fn denials_of_net(pairs: &mut Vec<(Key, Vec<String>)>) {
     let is_denial = |text: &String| text.split(',').all(|rule| rule.trim().starts_with("deny:"));
@@ -525,13 +521,18 @@ fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Pro
             let problem = unknown(&name, &name, "");
             Problem { message: format!("{} in `{shown}`", problem.message), ..problem }
         })?;
+        let value_kind = value.type_str();
         let texts = match value {
             toml::Value::Array(items) => items.iter().map(text).collect::<Option<Vec<_>>>(),
             other => text(&other).map(|t| vec![t]),
         };
         let texts = texts.ok_or_else(|| {
-            Problem::usage(Code::BadValue, format!("`{name}` in `{shown}` has a bad value"))
-                .cause("a text, a number or a list of texts is expected")
+            Problem::usage(Code::BadValue, format!("`{name}` in `{shown}` has a bad value")).cause(
+                match value_kind {
+                    "boolean" => "a switch is the text `on` or `off`, in quotation marks",
+                    _ => "a text, a number or a list of texts is expected",
+                },
+            )
         })?;
         list.push((key, texts));
     }

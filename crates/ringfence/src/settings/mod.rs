@@ -26,6 +26,7 @@ pub(crate) use key::Key;
 pub(crate) use layer::Switch;
 use layer::{Layer, Value};
 pub(crate) use notify::{invalid_url, is_address, notify};
+pub(crate) use own_flags::foreign_flags;
 pub(crate) use rules::rules;
 pub(crate) use search::search;
 pub(crate) use serve::service;

@@ -28,6 +28,15 @@ const OF_COMMANDS: &[OwnFlag] = &[
     ("proc", |flags| flags.proc.take().is_some()),
 ];
 
+/// Names the flags that help leaves out for this kind of run. Of two more, Python takes only the value it has anyway.
+pub(crate) fn foreign_flags(subject: Subject) -> Vec<&'static str> {
+    let (foreign, more): (_, &[&str]) = match subject {
+        Subject::Command => (OF_PYTHON, &[]),
+        Subject::Code => (OF_COMMANDS, &["net", "fallback"]),
+    };
+    foreign.iter().map(|(flag, _)| *flag).chain(more.iter().copied()).collect()
+}
+
 fn taken(list: &mut Vec<String>) -> bool {
     !std::mem::take(list).is_empty()
 }
@@ -79,6 +88,6 @@ impl PolicyFlags {
 }
 
 /// Returns true for a code preset. Code and command presets share no name.
-fn is_for_code(preset: &str) -> bool {
+pub(super) fn is_for_code(preset: &str) -> bool {
     preset.parse::<CodePreset>().is_ok()
 }

@@ -222,6 +222,12 @@ where
 {
     let Some(text) = text else { return Ok(None) };
     text.parse().map(Some).map_err(|e: T::Err| {
-        Problem::usage(Code::BadValue, format!("`{name}` cannot be `{text}`")).cause(e)
+        let problem =
+            Problem::usage(Code::BadValue, format!("`{name}` cannot be `{text}`")).cause(e);
+        if name == "listen" {
+            return problem
+                .hint("write an address and a port, such as `127.0.0.1:7400` or `[::1]:7400`");
+        }
+        problem
     })
 }

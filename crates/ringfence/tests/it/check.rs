@@ -11,9 +11,15 @@ use crate::support::{Ran, World};
 fn a_safe_program_is_0_and_a_refused_one_126() {
     let world = World::new();
     let safe = world.ringfence(&["check", "-c", "import json\nprint(json.dumps({}))"]);
-    assert_eq!((safe.code, safe.stdout.as_str()), (0, "safe by preset data\n"), "{}", safe.stderr);
+    assert_eq!(
+        (safe.code, safe.stdout.as_str()),
+        (0, "allowed by preset data\n"),
+        "{}",
+        safe.stderr
+    );
     let noted = world.ringfence(&["check", "-c", "import os"]);
-    let text = "safe by preset data\n  line 1   noted, high risk: import_not_allowed os\n";
+    let text =
+        "allowed by preset data\n  line 1   allowed and noted, high risk: import_not_allowed os\n";
     assert_eq!((noted.code, noted.stdout.as_str()), (0, text), "{}", noted.stderr);
     let refused = world.ringfence(&["check", "--preset", "standard", "-c", "import os"]);
     assert_eq!(

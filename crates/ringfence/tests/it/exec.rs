@@ -142,7 +142,7 @@ fn a_file_elsewhere_on_the_host_is_told_with_its_flag() {
     assert_eq!(ran.code, 1);
     let flag = format!("--ro {}", file.display());
     assert!(
-        ran.stderr.contains(&format!("not in this run: show it with `{flag}`")),
+        ran.stderr.contains(&format!("not in this run: to read it, show it with `{flag}`")),
         "{}",
         ran.stderr
     );

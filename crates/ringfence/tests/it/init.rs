@@ -58,6 +58,31 @@ fn each_client_is_told_and_the_undo_leaves_what_was_there() {
     }
 }
 
+/// Flags for later: `init` passes them to `mcp`, `wrap` and the hook to `run`. One that fails there would leave an agent
+/// without the server, or without commands.
+#[test]
+fn flags_that_would_fail_later_are_refused_and_nothing_is_written() {
+    let bad = [
+        (&["--memroy", "1G"][..], "unexpected argument '--memroy' found"),
+        (&["--memory", "1X"][..], "`--memory`"),
+        (&["ls"][..], "ls"),
+    ];
+    for (flags, word) in bad {
+        let world = World::new();
+        let server = r#"{"mcpServers": {"notes": {"command": "true", "args": []}}}"#;
+        let path = world.write("home/.cursor/mcp.json", server);
+        let asks =
+            [["init", "cursor", "--"], ["wrap", "notes", "--"], ["hook", "claude-code", "--"]];
+        for (ask, code) in asks.iter().zip([2, 2, 2]) {
+            let ran = world.ringfence(&[ask, flags].concat());
+            assert_eq!(ran.code, code, "{ask:?} {flags:?}: {}{}", ran.stdout, ran.stderr);
+            // The hook reads its question first, and there is none.
+            assert!(ask[0] == "hook" || ran.stderr.contains(word), "{ask:?}: {}", ran.stderr);
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), server, "{flags:?}");
+    }
+}
+
 #[test]
 fn what_somebody_wrote_since_survives_the_undo() {
     let world = World::new();

@@ -54,7 +54,7 @@ pub(super) async fn list(
     responses(
         (status = 200, description = "The file's bytes", body = inline(super::schema::Bytes), content_type = "application/octet-stream"),
         (status = 206, description = "A part of them", body = inline(super::schema::Bytes), content_type = "application/octet-stream"),
-        (status = 304, description = "You have it"),
+        (status = 304, description = "Not modified"),
     ),
 )]
 pub(super) async fn read(

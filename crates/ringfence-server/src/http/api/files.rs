@@ -199,7 +199,7 @@ fn check_range(asked: &FileQuery) -> Result<(), Fault> {
             status = 206, description = "The range",
             content((inline(Bytes) = "application/octet-stream"), (String = "text/plain")),
         ),
-        (status = 304, description = "You have it"),
+        (status = 304, description = "Not modified"),
     ),
 )]
 pub(super) async fn read(
@@ -344,7 +344,7 @@ pub(super) async fn edit(
         DeleteQuery,
         ("If-Match" = Option<String>, Header, description = "`ETag` that the file must have"),
     ),
-    responses((status = 200, description = "How many names are gone", body = FileDeleted)),
+    responses((status = 200, description = "Number of entries removed", body = FileDeleted)),
 )]
 pub(super) async fn delete(
     State(app): State<Arc<AppState>>,

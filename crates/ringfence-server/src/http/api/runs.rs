@@ -57,11 +57,11 @@ enum Command {
 #[utoipa::path(
     post, path = "/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest,
     responses(
-        (status = 200, description = "It has an outcome, good or bad", body = Outcome),
-        (status = 202, description = "It goes on in the background", body = Outcome),
-        (status = 422, description = "Refused before it ran; `denials` says why", body = Outcome),
-        (status = 429, description = "Turned away; come again after `Retry-After`", body = Outcome),
-        (status = 503, description = "The engine shuts down", body = Outcome),
+        (status = 200, description = "The run ended; `status` says how", body = Outcome),
+        (status = 202, description = "Still running", body = Outcome),
+        (status = 422, description = "Denied before it started; `denials` says why", body = Outcome),
+        (status = 429, description = "Too many runs; retry after `Retry-After`", body = Outcome),
+        (status = 503, description = "The service is shutting down", body = Outcome),
     ),
 )]
 pub(super) async fn create(
@@ -134,7 +134,7 @@ pub(super) async fn list(
 #[utoipa::path(
     get, path = "/runs/{id}", tag = "runs", operation_id = "read_run", params(("id" = String, Path, description = "The run")),
     responses(
-        (status = 200, description = "How it stands", body = Outcome),
+        (status = 200, description = "Current state of the run", body = Outcome),
         (status = 422, description = "It was refused before it ran", body = Outcome),
         (status = 429, description = "It was turned away", body = Outcome),
         (status = 503, description = "It was turned away while the engine shut down", body = Outcome),
@@ -155,7 +155,7 @@ pub(super) async fn show(
 #[utoipa::path(
     delete, path = "/runs/{id}", tag = "runs", operation_id = "cancel_run", params(("id" = String, Path, description = "The run")),
     responses(
-        (status = 200, description = "How it ended", body = Outcome),
+        (status = 200, description = "Outcome of the run", body = Outcome),
         (status = 422, description = "It was refused before it ran", body = Outcome),
         (status = 429, description = "It was turned away", body = Outcome),
         (status = 503, description = "It was turned away while the engine shut down", body = Outcome),

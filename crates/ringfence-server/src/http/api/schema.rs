@@ -24,12 +24,12 @@ pub(super) fn frame() -> OpenApi {
 
 /// Statuses of problems that every route can answer with.
 const PROBLEMS: [(&str, &str); 9] = [
-    ("400", "The request is not what the route takes"),
+    ("400", "Invalid request"),
     ("401", "Invalid token"),
     ("403", "Not allowed"),
     ("404", "Unknown, expired, or of another client"),
     ("413", "Too large"),
-    ("429", "Too much at once; come again after `Retry-After`"),
+    ("429", "Too many requests; retry after `Retry-After`"),
     ("500", "A failure of Ringfence"),
     ("503", "The service is ending, or not able to serve"),
     ("default", "A problem"),
@@ -37,24 +37,24 @@ const PROBLEMS: [(&str, &str); 9] = [
 
 /// Statuses of problems of routes with a body.
 const BODY_PROBLEMS: [(&str, &str); 2] =
-    [("408", "The body came too slowly"), ("415", "The body is not declared as JSON")];
+    [("408", "Timed out reading the body"), ("415", "The body is not declared as JSON")];
 
 /// Operations whose body may be left out.
 const OPTIONAL_BODIES: [&str; 2] = ["create_session", "write_file"];
 
 /// Statuses of problems of single operations.
 const OTHER_PROBLEMS: [(&str, &str, &str); 12] = [
-    ("read_file", "412", "It is not as `If-Match` expects"),
+    ("read_file", "412", "`If-Match` does not match the current ETag"),
     ("read_file", "416", "The range is not in the file"),
-    ("read_artifact", "412", "It is not as `If-Match` expects"),
+    ("read_artifact", "412", "`If-Match` does not match the current ETag"),
     ("read_artifact", "416", "The range is not in the file"),
-    ("write_file", "409", "Something is in the way"),
+    ("write_file", "409", "A file or directory has this name"),
     ("write_file", "412", "It is not as `If-Match` or `If-None-Match` expects"),
     ("edit_file", "409", "A text to replace is not there, or more than once"),
-    ("edit_file", "412", "It is not as `If-Match` expects"),
+    ("edit_file", "412", "`If-Match` does not match the current ETag"),
     ("delete_file", "409", "It is a directory that is not empty"),
-    ("delete_file", "412", "It is not as `If-Match` expects"),
-    ("create_session", "409", "You have too many"),
+    ("delete_file", "412", "`If-Match` does not match the current ETag"),
+    ("create_session", "409", "Session limit reached"),
     ("rollback_session", "409", "There is no such checkpoint"),
 ];
 

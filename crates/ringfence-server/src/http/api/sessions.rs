@@ -86,7 +86,7 @@ pub(super) async fn show(
 /// Deletes its files and variables, and kills its processes.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "sessions", operation_id = "close_session", params(("id" = String, Path, description = "The session")),
-    responses((status = 204, description = "It is gone")),
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn close(
     State(app): State<Arc<AppState>>,

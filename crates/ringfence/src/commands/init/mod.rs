@@ -16,7 +16,7 @@ use similar::TextDiff;
 
 use crate::cli::InitArgs;
 use crate::commands::local;
-use crate::present;
+use crate::{parse, present};
 use client::Client;
 use edit::Server;
 use file::{Backup, ConfigFile};
@@ -33,6 +33,7 @@ pub(crate) fn init(args: &InitArgs) -> ExitCode {
 
 fn attempt(args: &InitArgs) -> Result<(), Problem> {
     let client: Client = args.client.parse()?;
+    parse::check_flags("mcp", &args.arguments)?;
     if let Some(dir) = &args.plugin {
         if client != Client::ClaudeCode {
             let message = format!("there is no plugin for {client}");

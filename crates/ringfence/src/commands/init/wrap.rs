@@ -13,9 +13,9 @@ use super::file::ConfigFile;
 use super::{own_path, show, unreadable};
 use crate::cli::WrapArgs;
 use crate::commands::local;
-use crate::present;
 use crate::style::Look;
 use crate::table::{self, cell, column, texts};
+use crate::{parse, present};
 
 /// Wall-clock limit of a wrapped server: 30 days, longer than a client stays open.
 const TIMEOUT: &str = "720h";
@@ -54,6 +54,7 @@ pub(crate) fn wrap(args: &WrapArgs) -> ExitCode {
 }
 
 fn attempt(args: &WrapArgs) -> Result<(), Problem> {
+    parse::check_flags("run", &args.arguments)?;
     let known = configurations(args)?;
     let Some(name) = &args.name else {
         list(&known, args.json);
