@@ -523,6 +523,10 @@ fn shared_bytes(members: &[Member]) -> u64 {
             return u64::MAX;
         }
     }
+    // Two processes of ours hide theirs: the first of the run, and the one that is about to execute the program.
+    let ours = rustix::process::getpid().as_raw_nonzero().get();
+    let ours = Member::of(ours).map_or(0, |member| member.shared_bytes_max());
+    let hidden = hidden.saturating_sub(ours.saturating_mul(2));
     objects.values().sum::<u64>().saturating_add(hidden)
 }
 
@@ -631,10 +635,11 @@ struct DeletedFiles {
 }
 
 impl DeletedFiles {
+    /// Looks at every process of a tree but the first, which is ours and hides itself.
     fn of(tree: &[i32], dev: u64) -> Self {
         let mut found = Self::default();
         let mut seen: HashSet<u64> = HashSet::new();
-        for pid in tree {
+        for pid in tree.iter().skip(1) {
             // A thread that has ended, and waits to be reaped, holds nothing.
             let alive: Vec<i32> = tasks(*pid).into_iter().filter(|tid| !is_zombie(*tid)).collect();
             // Threads need not share their descriptors.

@@ -49,21 +49,30 @@ fn prepare(stream: &TcpStream, n_open: usize) {
     }
 }
 
-/// Returns the text of the rule that allows a connection.
-pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, Refusal> {
-    match state.plan.rules.decide(host, port) {
-        NetworkVerdict::Allowed(grant) => Ok(grant.rule.to_owned()),
+/// Decides by the rules. Where requests or limits are about a name, `*` allows names and no addresses: the host of that name
+/// would be reached by its address, unjudged.
+fn decide<'a>(state: &'a State, host: &'a Host, port: u16) -> Result<Grant<'a>, Refusal> {
+    let rules = &state.plan.rules;
+    let verdict = if state.judges_names() {
+        rules.decide_by_name(host, port)
+    } else {
+        rules.decide(host, port)
+    };
+    match verdict {
+        NetworkVerdict::Allowed(grant) => Ok(grant),
         NetworkVerdict::Denied(denied) => Err(Refusal::by_rules(denied)),
     }
+}
+
+/// Returns the text of the rule that allows a connection.
+pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, Refusal> {
+    decide(state, host, port).map(|grant| grant.rule.to_owned())
 }
 
 /// Connects to the host of a request, if the rules allow it.
 pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Refusal> {
     let (host, port) = (&request.host, request.port.unwrap_or(0));
-    let grant = match state.plan.rules.decide(host, port) {
-        NetworkVerdict::Allowed(grant) => grant,
-        NetworkVerdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
-    };
+    let grant = decide(state, host, port)?;
     state.limits.take(NetworkLimitKind::Connections, host)?;
     let failed =
         |reason: String| Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) };

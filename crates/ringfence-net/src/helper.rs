@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
-use ringfence_spec::network::{Host, HostName, NetworkVerdict};
+use ringfence_spec::network::{Host, HostName, NetworkLimit, NetworkVerdict};
 use ringfence_spec::{ConnectionDoor, NetworkEvent};
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
@@ -77,6 +77,11 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Returns true if some rule of requests or limit is about a name.
+    pub(crate) fn judges_names(&self) -> bool {
+        !self.plan.requests.is_empty() || self.plan.limits.iter().any(NetworkLimit::names_hosts)
+    }
+
     /// Returns true if a host may receive only requests that match a rule.
     pub(crate) fn judges_requests(&self, host: &Host) -> bool {
         self.plan.requests.iter().any(|rule| matches!(host, Host::Name(name) if *name == rule.host))

@@ -471,8 +471,6 @@ impl Session {
         if tls && self.state.secrets.has(host, port) {
             // An answer that repeats the credential must be readable, and whole.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        }
-        if !carried.is_empty() {
             headers.remove(RANGE);
             headers.remove(IF_RANGE);
         }
@@ -520,7 +518,10 @@ where
 
 /// Returns true for a body in which a text can be found.
 fn is_readable(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity")
+    headers.get_all(CONTENT_ENCODING).iter().all(|value| {
+        let value = value.as_bytes().trim_ascii();
+        value.is_empty() || value.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 /// A body in which credentials are replaced by their placeholders, part by part as they arrive.

@@ -492,6 +492,8 @@ fn a_text_of_nothing_but_beginnings_is_read_once() {
         "|",
         "a",
         "\n",
+        " \n",
+        "\\\n",
     ] {
         let text = piece.repeat(size / piece.len());
         let begun = cpu_ms();
@@ -499,6 +501,19 @@ fn a_text_of_nothing_but_beginnings_is_read_once() {
         let took_ms = cpu_ms() - begun;
         assert!(clean.text.len() <= text.len() * GROWTH_MAX);
         assert!(took_ms < 1000, "{piece:?}: {took_ms} ms");
+    }
+}
+
+/// The same for lines that arrive in the pieces that a pipe is read in.
+#[test]
+fn a_stream_of_nothing_but_line_ends_is_read_once() {
+    for piece in ["\n", " \n", "\t\r\n", "\\\n", "x\n"] {
+        let chunk = piece.repeat((64 << 10) / piece.len());
+        let begun = cpu_ms();
+        let mut stream = StreamRedactor::new();
+        let n: usize = (0..4).map(|_| stream.push(chunk.as_bytes()).len()).sum();
+        let took_ms = cpu_ms() - begun;
+        assert!(n <= 4 * chunk.len() && took_ms < 1000, "{piece:?}: {took_ms} ms");
     }
 }
 

@@ -195,14 +195,17 @@ fn safe_cut(held: &[u8], first: &ScanResult) -> usize {
     let mut text = Cow::Borrowed(held);
     let mut present = Cow::Borrowed(first);
     // Ends of lines: in `held`, and in the text of the present pass.
-    let mut ends: Vec<(usize, usize)> = held
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == b'\n')
-        .map(|(at, _)| (at + 1, at + 1))
-        // A command goes on behind a backslash.
-        .filter(|(end, _)| !held[..end - 1].trim_ascii_end().ends_with(b"\\"))
-        .collect();
+    let mut ends: Vec<(usize, usize)> = Vec::new();
+    // A command goes on behind a backslash, whatever white space follows it.
+    let mut goes_on = false;
+    for (at, byte) in held.iter().enumerate() {
+        if *byte == b'\n' && !goes_on {
+            ends.push((at + 1, at + 1));
+        }
+        if !byte.is_ascii_whitespace() {
+            goes_on = *byte == b'\\';
+        }
+    }
     let mut counts = vec![0; RULES.len()];
     for _ in 0..PASSES_MAX {
         let mut told: Vec<_> = present.spans.iter().map(|span| span.told).collect();

@@ -130,7 +130,7 @@ impl Frame {
             width: u32::from(self.width),
             height: u32::from(self.height),
             memory_bytes: n_pixels * n_channels + coefficients,
-            block_visits: if self.is_progressive { n_blocks * n_scans } else { n_blocks },
+            block_visits: n_blocks * n_scans,
         })
     }
 }

@@ -34,6 +34,11 @@ pub struct NetworkLimit {
 }
 
 impl NetworkLimit {
+    /// Returns true if the limit is about some hosts only.
+    pub fn names_hosts(&self) -> bool {
+        self.hosts.is_some()
+    }
+
     /// Returns true if the limit counts connections to this host.
     pub fn is_about(&self, host: &Host) -> bool {
         self.hosts.as_ref().is_none_or(|pattern| pattern.covers(host))

@@ -58,6 +58,13 @@ pub enum NetworkVerdict<'a> {
     Denied(Denied),
 }
 
+/// Hosts that `*` allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnyHost {
+    NamesAndAddresses,
+    Names,
+}
+
 /// Permission to reach one host on one port.
 #[derive(Clone, Debug)]
 pub struct Grant<'a> {
@@ -162,6 +169,15 @@ impl NetworkRules {
 
     /// Decides whether a run may connect to a host on a port.
     pub fn decide<'a>(&'a self, host: &'a Host, port: u16) -> NetworkVerdict<'a> {
+        self.decide_by(host, port, AnyHost::NamesAndAddresses)
+    }
+
+    /// Decides the same where `*` allows names and no addresses: something else depends on the name of a host.
+    pub fn decide_by_name<'a>(&'a self, host: &'a Host, port: u16) -> NetworkVerdict<'a> {
+        self.decide_by(host, port, AnyHost::Names)
+    }
+
+    fn decide_by<'a>(&'a self, host: &'a Host, port: u16, any: AnyHost) -> NetworkVerdict<'a> {
         let denial = self
             .denials()
             .find(|rule| rule.ports.contains(port) && rule.patterns.iter().any(|p| p.covers(host)));
@@ -176,7 +192,9 @@ impl NetworkRules {
             match (pattern, host) {
                 (Pattern::HostLoopback, _) => dial = Dial::HostLoopback,
                 // A denied name must not be reachable by its address.
-                (Pattern::Any, Host::Ip(_)) if self.denies_a_name() => continue,
+                (Pattern::Any, Host::Ip(_)) if any == AnyHost::Names || self.denies_a_name() => {
+                    continue;
+                }
                 // Any public address, and none of the host's own.
                 (Pattern::Any, Host::Ip(_)) => {}
                 (_, Host::Ip(ip)) => dial = Dial::Exact(*ip),

@@ -396,6 +396,29 @@ fn limits_too_small_for_a_program_to_start_are_refused_with_a_value_that_works()
     }
 }
 
+/// Processes of Ringfence's own in a run hide themselves: neither limit counts that against the run.
+#[test]
+fn a_run_is_not_ended_for_what_others_use() {
+    let world = World::new();
+    let wait = "import time; time.sleep(2); print(1)";
+    let ran = world.ringfence(&["exec", "--memory", "16M", "-c", wait]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "1\n"), "{}", ran.stderr);
+    // Others fill the same disk while it runs.
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| world.sh_json(&["--disk", "1M"], "sleep 5; echo all"));
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let others = world.root().join("others");
+        let file = std::fs::File::create(&others).unwrap();
+        for _ in 0..64 {
+            std::io::Write::write_all(&mut &file, &vec![1; 1 << 20]).unwrap();
+        }
+        file.sync_all().unwrap();
+        let (code, outcome) = run.join().unwrap();
+        assert_eq!((code, &outcome["stdout"]), (0, &json!("all\n")), "{outcome}");
+        std::fs::remove_file(others).unwrap();
+    });
+}
+
 #[test]
 fn a_bench_of_nothing_names_what_there_is() {
     let ran = World::new().ringfence(&["bench", "--only", "nothing"]);
