@@ -24,7 +24,7 @@ const NODE_MAJOR_MIN: u32 = 22;
 /// The revisions with a set of requirements.
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-/// What one scenario may take; few take a second.
+/// Time limit of one scenario; few take a second.
 const SCENARIO_MS: &str = "30000";
 
 /// A scenario that asks for nothing by name.
@@ -114,7 +114,7 @@ pub(crate) fn conformance(args: &ConformanceArgs) -> Result<Verdict, CannotTry> 
     Ok(if table.failed { Verdict::Failed } else { Verdict::Held })
 }
 
-/// What one check of a scenario said.
+/// Result of one check of a scenario.
 struct Check {
     id: String,
     status: String,
@@ -122,7 +122,7 @@ struct Check {
 }
 
 impl Check {
-    /// Whether it found something out; the rest are notes, and what did not apply.
+    /// Returns true for a pass or a failure; the others are notes, or do not apply.
     fn counts(&self) -> bool {
         matches!(self.status.as_str(), "SUCCESS" | "FAILURE" | "WARNING")
     }
@@ -223,7 +223,7 @@ fn node_major(node: &str) -> Option<u32> {
     text.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
-/// What is printed, and whether all of it held.
+/// Report, and true if every check passed.
 #[derive(Default)]
 struct Table {
     n_scenarios: [usize; 2],

@@ -12,7 +12,7 @@ use crate::percentiles::Percentiles;
 use crate::soak::cgroup_parents;
 use crate::{CannotTry, Verdict, millis, program};
 
-/// How much more the largest of a row may cost than the smallest.
+/// Limit of the cost of the largest of a row, in times of the smallest.
 const RATIO_MAX: f64 = 1.1;
 
 /// Differences below this are none: a clock and a cache show more.

@@ -41,10 +41,10 @@ pub(crate) struct LatencyArgs {
     /// Another binary of Ringfence, measured in turn with the first
     #[arg(long)]
     before: Option<PathBuf>,
-    /// How many calls of each
+    /// Number of calls of each
     #[arg(long, default_value_t = 500)]
     calls: usize,
-    /// What to wait before each call, in milliseconds
+    /// Pause before each call, in milliseconds
     #[arg(long, default_value_t = 10)]
     pause: u64,
 }

@@ -94,9 +94,9 @@ enum Task {
     Clients(clients::ClientsArgs),
     /// REST by generated requests: no 5xx, every answer as the `OpenAPI` document says
     Schemathesis(schemathesis::SchemathesisArgs),
-    /// What calls over MCP take, beside `FastMCP`
+    /// Measure calls over MCP, beside `FastMCP`
     Latency(latency::LatencyArgs),
-    /// What the network of a run costs, beside a plain copy loop and other proxies
+    /// Measure the network of a run, beside a plain copy loop and other proxies
     Network(network::NetworkArgs),
     /// Conformance: the protocol's own suite, every required scenario of each revision
     Conformance(conformance::ConformanceArgs),
@@ -131,7 +131,7 @@ enum Task {
 /// Why a proof could not be tried: the act, the object, the cause.
 type CannotTry = String;
 
-/// What a proof showed.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// All of it held.

@@ -53,7 +53,7 @@ pub(crate) fn example(name: &str, given: Option<&PathBuf>) -> Result<PathBuf, Ca
         .ok_or_else(|| format!("cargo built no example named `{name}`"))
 }
 
-/// What a command of cargo's built of a package, by name.
+/// Returns the executable that a cargo command built of a package, by name.
 fn executables(package: &str, command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
     executables_with(package, command, None)
 }
@@ -136,7 +136,7 @@ fn once(
     std::fs::write(marker, words).map_err(|e| format!("cannot write {}: {e}", marker.display()))
 }
 
-/// What a command prints, which must succeed.
+/// Returns the output of a command, which must succeed.
 pub(crate) fn output(command: &mut Command) -> Result<String, CannotTry> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|e| format!("cannot start `{name}`: {e}"))?;

@@ -1,6 +1,6 @@
 //! Choices that can be repeated.
 
-/// A seed nobody chose.
+/// A random seed.
 pub(crate) fn seed() -> u64 {
     let mut bytes = [0; 8];
     // Only moments and mutations depend on it: without randomness, a fixed choice is as good.

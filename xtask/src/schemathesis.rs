@@ -28,7 +28,7 @@ pub(crate) struct SchemathesisArgs {
     /// The binary to talk to; built in release if not given
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// How long, in seconds
+    /// Duration, in seconds
     #[arg(long, default_value_t = 300)]
     seconds: u32,
     /// Another seed finds other requests

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{CannotTry, process};
 
-/// What a service says when it can be talked to.
+/// Log line of a service that is ready.
 const LISTENING: &str = "listening on ";
 
-/// How long it may take to end.
+/// Timeout of its shutdown.
 const STOP_MAX: Duration = Duration::from_mins(1);
 
-/// How long an answer may take.
+/// Timeout of a response.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 
 /// A running `ringfence serve`; ends with this value.
@@ -86,7 +86,7 @@ impl Service {
         Connection::open(self.url.trim_start_matches("http://"))
     }
 
-    /// Where MCP is spoken.
+    /// URL of the MCP endpoint.
     pub(crate) fn mcp(&self) -> String {
         format!("{}/mcp", self.url)
     }

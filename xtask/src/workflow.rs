@@ -32,7 +32,7 @@ const FILE_BYTES_MAX: u64 = 200 << 10;
 /// Characters of a hit's text that are handed from call to call by a model that does not fetch the texts again.
 const TEXT_CHARS: usize = 40;
 
-/// How the third of the four calls gets the texts that it ranks by: no model repeats 50 of them, and a result shows 16,000
+/// Input of the third of the four calls: no model repeats 50 of them, and a result shows 16,000
 /// characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Texts {
@@ -58,7 +58,7 @@ places = Counter(hit.path.split("/")[0] for hit in kept)
 {"n": len(hits), "kept": len(kept), "where": places.most_common(3), "best": [f"{h.path}:{h.start_line}" for h in best[:5]]}
 "#;
 
-/// What the second to fourth call do with the hits that the model has.
+/// Work of the second to fourth call on the hits that the model has.
 const FILTER: &str = r"
 import code_api, json
 hits = [code_api.Hit(**hit) for hit in json.loads(HITS)]

@@ -13,8 +13,8 @@ use crate::compaction::{LINE_COLUMNS, line_of};
 use crate::digest::Digest;
 use crate::dir::{ARCHIVES, LedgerDir};
 use crate::entry::now_ms;
-use crate::fault;
-use crate::finding::{Fault, Finding};
+use crate::errors;
+use crate::finding::{Finding, FindingKind};
 use crate::keys::{KeyBody, PublicKey, Purpose, Signed};
 use crate::line::Line;
 use crate::store::Store;
@@ -78,7 +78,7 @@ pub(crate) fn write(
         let footer =
             Footer { sha256, epoch, signature: secret.sign(Purpose::Archive, &[sha256.bytes()]) };
         let line = serde_json::to_string(&footer).unwrap_or_default();
-        writeln!(&file, "{line}").map_err(|e| fault::from_io(&home.join(&name), "write", &e))?;
+        writeln!(&file, "{line}").map_err(|e| errors::from_io(&home.join(&name), "write", &e))?;
         home.publish(&file, &draft, &name)?;
         Ok(sha256)
     });
@@ -96,7 +96,7 @@ fn write_rows(
     reason: &str,
 ) -> Result<Digest, Problem> {
     let path = store.home.path().to_owned();
-    let io = |e: std::io::Error| fault::from_io(&path, "write", &e);
+    let io = |e: std::io::Error| errors::from_io(&path, "write", &e);
     let keys = keys(store)?;
     let Some(db) = &store.db else { return Ok(Digest::ZERO) };
     let mut out = Hashed { out: BufWriter::new(file), hash: Sha256::new() };
@@ -191,18 +191,18 @@ impl Checking {
         if self.header.is_none() {
             match serde_json::from_slice::<Header>(line) {
                 Ok(header) if header.ringfence_archive == 1 => self.header = Some(header),
-                _ => self.wrong(0, Fault::Edited, "the file does not begin like an archive"),
+                _ => self.wrong(0, FindingKind::Edited, "the file does not begin like an archive"),
             }
             return;
         }
         self.rows += 1;
         let Ok(ArchivedRow { previous, row }) = serde_json::from_slice(line) else {
             let n = self.rows + 1;
-            return self.wrong(0, Fault::Edited, &format!("line {n} is no row"));
+            return self.wrong(0, FindingKind::Edited, &format!("line {n} is no row"));
         };
         if !row.follows(&previous) || !row.body_is_whole() {
             let text = format!("row {}: it is not what was written", row.seq);
-            self.wrong(row.seq, Fault::Edited, &text);
+            self.wrong(row.seq, FindingKind::Edited, &text);
         }
     }
 
@@ -214,20 +214,20 @@ impl Checking {
             key.public.has_signed(&footer.signature, Purpose::Archive, footer.epoch, &content)
         });
         if !signed {
-            self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");
+            self.wrong(0, FindingKind::BadSignature, "the last line is not signed by its key");
         }
         let mut signer = keys.first().map(|key| key.public);
         for (n, key) in (1..).zip(keys) {
             let good = key.epoch == n && signer.is_some_and(|signer| key.is_signed_by(&signer));
             if !good {
                 let text = format!("the key of epoch {n} is not signed by the one before it");
-                self.wrong(key.after.seq + 1, Fault::BadKey, &text);
+                self.wrong(key.after.seq + 1, FindingKind::BadKey, &text);
             }
             signer = Some(key.public);
         }
     }
 
-    fn wrong(&mut self, seq: i64, fault: Fault, text: &str) {
+    fn wrong(&mut self, seq: i64, fault: FindingKind, text: &str) {
         // The first hundred are enough to diagnose the file.
         if self.findings.len() < 100 {
             self.findings.push(Finding::new(seq, fault, text));
@@ -246,17 +246,21 @@ impl Checking {
             serde_json::to_vec(footer).is_ok_and(|text| [&text[..], b"\n"].concat() == last)
         });
         match &footer {
-            None => self.wrong(0, Fault::Truncated, "the file does not end like an archive"),
+            None => self.wrong(0, FindingKind::Truncated, "the file does not end like an archive"),
             Some(footer) if footer.sha256 != digest => {
-                self.wrong(0, Fault::Edited, "the content is not what was signed");
+                self.wrong(0, FindingKind::Edited, "the content is not what was signed");
             }
             Some(footer) => self.signatures(footer, keys),
         }
         if header.as_ref().is_some_and(|header| header.rows != self.rows) {
-            self.wrong(0, Fault::Missing, "there are not as many rows as the first line says");
+            self.wrong(
+                0,
+                FindingKind::Missing,
+                "there are not as many rows as the first line says",
+            );
         }
         if root.is_some() && root != first {
-            self.wrong(0, Fault::BadKey, "the first key is not the one that was kept");
+            self.wrong(0, FindingKind::BadKey, "the first key is not the one that was kept");
         }
         let (rows, findings) = (self.rows, self.findings);
         ArchiveCheck { intact: findings.is_empty(), rows, root: first, findings }

@@ -15,7 +15,7 @@ use crate::head::{ChainPosition, Head, Mark};
 use crate::keys::{KeyBody, PublicKey};
 use crate::line::{Line, Stored};
 use crate::store::{Store, Tail};
-use crate::{fault, index, schema};
+use crate::{errors, index, schema};
 
 /// The columns that make a [`Line`], in the order that [`line_of`] reads.
 pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, session, client, tool, status, \
@@ -51,7 +51,7 @@ impl Store {
         let key = *self.secret_of(tail.epoch)?.mac_key();
         // From here on the disk has the rows, in the database or in its log; so they can leave the intake.
         self.shorten_log()?;
-        self.intake.set_len(0).map_err(|e| fault::from_io(&path, "ftruncate", &e))?;
+        self.intake.set_len(0).map_err(|e| errors::from_io(&path, "ftruncate", &e))?;
         let mark = Mark { intake_bytes: 0, ..tail.mark };
         self.write_head(Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot).signed(&key))
     }
@@ -118,7 +118,9 @@ impl Store {
             return Ok(());
         }
         match self.home.find(LOG)? {
-            Some(log) => log.sync_data().map_err(|e| fault::from_io(self.home.path(), "fsync", &e)),
+            Some(log) => {
+                log.sync_data().map_err(|e| errors::from_io(self.home.path(), "fsync", &e))
+            }
             None => Ok(()),
         }
     }

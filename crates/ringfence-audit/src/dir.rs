@@ -13,7 +13,7 @@ use ringfence_sys::{Budget, untrusted};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::fault;
+use crate::errors;
 
 pub(crate) const DATABASE: &str = "ledger.db";
 pub(crate) const LOG: &str = "ledger.db-wal";
@@ -43,10 +43,10 @@ impl LedgerDir {
                     .recursive(true)
                     .mode(0o700)
                     .create(path)
-                    .map_err(|e| fault::from_io(path, "mkdir", &e))?;
+                    .map_err(|e| errors::from_io(path, "mkdir", &e))?;
                 Self::open(path)
             }
-            Err(errno) => Err(fault::from_errno(path, "open", errno)),
+            Err(errno) => Err(errors::from_errno(path, "open", errno)),
             Ok(dir) => Self::checked(dir, path),
         }
     }
@@ -54,8 +54,8 @@ impl LedgerDir {
     /// Opens the directory.
     pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
         let dir = Self::open_dir(path).map_err(|errno| match errno {
-            Errno::NOENT => fault::missing(path),
-            errno => fault::from_errno(path, "open", errno),
+            Errno::NOENT => errors::missing(path),
+            errno => errors::from_errno(path, "open", errno),
         })?;
         Self::checked(dir, path)
     }
@@ -70,7 +70,7 @@ impl LedgerDir {
     }
 
     fn checked(dir: OwnedFd, path: &Path) -> Result<Self, Problem> {
-        let stat = rustix::fs::fstat(&dir).map_err(|e| fault::from_errno(path, "fstat", e))?;
+        let stat = rustix::fs::fstat(&dir).map_err(|e| errors::from_errno(path, "fstat", e))?;
         belongs_to_us(&stat, path)?;
         // SQLite takes a path and refuses links in it, so resolve them first.
         #[expect(
@@ -80,7 +80,7 @@ impl LedgerDir {
         let path =
             match rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()) {
                 Ok(real) => PathBuf::from(OsStr::from_bytes(real.as_bytes())),
-                Err(_) => path.canonicalize().map_err(|e| fault::from_io(path, "realpath", &e))?,
+                Err(_) => path.canonicalize().map_err(|e| errors::from_io(path, "realpath", &e))?,
             };
         Ok(Self { dir, path })
     }
@@ -119,7 +119,7 @@ impl LedgerDir {
         let path = self.join(name);
         match rustix::fs::mkdirat(&self.dir, name, Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => Self::open(&path),
-            Err(errno) => Err(fault::from_errno(&path, "mkdirat", errno)),
+            Err(errno) => Err(errors::from_errno(&path, "mkdirat", errno)),
         }
     }
 
@@ -134,7 +134,7 @@ impl LedgerDir {
         result.map_err(|errno| {
             // The draft is overwritten by the next attempt.
             let _ = self.remove(&draft);
-            fault::from_errno(&path, "write", errno)
+            errors::from_errno(&path, "write", errno)
         })
     }
 
@@ -161,14 +161,14 @@ impl LedgerDir {
             rustix::fs::renameat(&self.dir, draft, &self.dir, name)?;
             rustix::fs::fsync(&self.dir)
         };
-        steps().map_err(|errno| fault::from_errno(&self.join(name), "rename", errno))
+        steps().map_err(|errno| errors::from_errno(&self.join(name), "rename", errno))
     }
 
     /// Removes a file; a missing file is not an error.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Problem> {
         match rustix::fs::unlinkat(&self.dir, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(fault::from_errno(&self.join(name), "unlink", errno)),
+            Err(errno) => Err(errors::from_errno(&self.join(name), "unlink", errno)),
         }
     }
 
@@ -196,7 +196,7 @@ impl LedgerDir {
                     ControlFlow::Continue(())
                 })
             })
-            .map_err(|e| fault::from_errno(self.path(), "getdents", e.errno))?;
+            .map_err(|e| errors::from_errno(self.path(), "getdents", e.errno))?;
         Ok(names)
     }
 
@@ -208,11 +208,11 @@ impl LedgerDir {
 
     fn owned(&self, name: &str, opened: Result<OwnedFd, Errno>) -> Result<File, Problem> {
         let path = self.join(name);
-        let fd = opened.map_err(|errno| fault::from_errno(&path, "openat", errno))?;
-        let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(&path, "fstat", e))?;
+        let fd = opened.map_err(|errno| errors::from_errno(&path, "openat", errno))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| errors::from_errno(&path, "fstat", e))?;
         belongs_to_us(&stat, &path)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(fault::foreign(&path, "it is not a regular file"));
+            return Err(errors::foreign(&path, "it is not a regular file"));
         }
         Ok(File::from(fd))
     }
@@ -234,7 +234,7 @@ impl<'a> WriteLock<'a> {
             match rustix::fs::flock(lock, how) {
                 Ok(()) => return Ok(Self(lock)),
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(fault::from_errno(path, "flock", errno)),
+                Err(errno) => return Err(errors::from_errno(path, "flock", errno)),
             }
         }
     }
@@ -249,11 +249,11 @@ impl Drop for WriteLock<'_> {
 fn belongs_to_us(stat: &Stat, path: &Path) -> Result<(), Problem> {
     let us = rustix::process::geteuid().as_raw();
     if stat.st_uid != us {
-        return Err(fault::foreign(path, format!("user {} owns it, not {us}", stat.st_uid)));
+        return Err(errors::foreign(path, format!("user {} owns it, not {us}", stat.st_uid)));
     }
     if stat.st_mode & 0o022 != 0 {
         let mode = stat.st_mode & 0o7777;
-        return Err(fault::foreign(path, format!("others may write it: its mode is {mode:o}"))
+        return Err(errors::foreign(path, format!("others may write it: its mode is {mode:o}"))
             .hint(format!("chmod go-rwx {path:?}")));
     }
     Ok(())

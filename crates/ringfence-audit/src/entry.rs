@@ -101,7 +101,7 @@ pub struct Details {
     /// Number of refusals, including those left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub violations_total: u64,
-    /// What screening noted and did not refuse.
+    /// Findings of screening that were not refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// SHA-256 of the plan that was executed.

@@ -8,7 +8,7 @@ use crate::keys::PublicKey;
 /// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum FindingKind {
     /// A column or a body differs from the one written.
     Edited,
     /// A row is missing.
@@ -41,7 +41,7 @@ pub struct Finding {
     /// The row, by its number.
     pub seq: i64,
     /// Kind of fault.
-    pub fault: Fault,
+    pub fault: FindingKind,
     /// Description in one sentence.
     pub text: String,
 }
@@ -68,7 +68,7 @@ pub struct Verification {
 }
 
 impl Finding {
-    pub(crate) fn new(seq: i64, fault: Fault, text: impl Into<String>) -> Self {
+    pub(crate) fn new(seq: i64, fault: FindingKind, text: impl Into<String>) -> Self {
         Self { seq, fault, text: text.into() }
     }
 }

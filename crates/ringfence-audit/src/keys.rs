@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::unhex;
 use crate::dir::{KEYS, LedgerDir};
-use crate::fault;
+use crate::errors;
 use crate::head::ChainPosition;
 use ringfence_spec::hex;
 
@@ -97,8 +97,8 @@ impl Secret {
         file.by_ref()
             .take(4096)
             .read_to_end(&mut text)
-            .map_err(|e| fault::from_io(&path, "read", &e))?;
-        let damaged = || fault::corrupt(home.path(), format!("{path:?} is not a signing key"));
+            .map_err(|e| errors::from_io(&path, "read", &e))?;
+        let damaged = || errors::corrupt(home.path(), format!("{path:?} is not a signing key"));
         let file: KeyFile = serde_json::from_slice(&text).map_err(|_| damaged())?;
         let seed = unhex(&file.seed).ok_or_else(damaged)?;
         if file.epoch != epoch {
@@ -211,7 +211,7 @@ pub(crate) fn destroy_others(home: &LedgerDir, epoch: i64) -> Result<(), Problem
             let len = usize::try_from(keys.size(&name)).unwrap_or(0).min(4096);
             file.write_all_at(&vec![0; len], 0)
                 .and_then(|()| file.sync_data())
-                .map_err(|e| fault::from_io(&keys.join(&name), "write", &e))
+                .map_err(|e| errors::from_io(&keys.join(&name), "write", &e))
         });
         keys.remove(&name)?;
         overwritten?;

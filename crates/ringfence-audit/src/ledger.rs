@@ -313,7 +313,7 @@ fn hold_name(store: &Store) -> Result<i64, Problem> {
         // Past every byte that a lock file has, and short of the end that a lock may have.
         let name = (i64::from_be_bytes(bytes) & (i64::MAX >> 1)) | 1 << 32;
         let held = ringfence_sys::hold_byte(&*store.lock, name);
-        if held.map_err(|e| crate::fault::unwritable(store.home.path(), e))? {
+        if held.map_err(|e| crate::errors::unwritable(store.home.path(), e))? {
             return Ok(name);
         }
     }

@@ -18,7 +18,7 @@ use crate::record::{Record, Run};
 use crate::seal::SealKey;
 use crate::storage_settings::StorageSettings;
 use crate::store::{Store, StoreOptions};
-use crate::{fault, index, schema};
+use crate::{errors, index, schema};
 
 /// Maximum number of rows that one call returns.
 pub const LIMIT_MAX: usize = 1000;
@@ -39,7 +39,7 @@ impl Reader {
         // Without its key, a sealed body stays sealed.
         let seal = seal.or_else(|| StorageSettings::of(&home).ok()?.seal().ok()?);
         if home.size(HEAD) == 0 && home.size(INTAKE) == 0 && !schema::glance(&home)? {
-            return Err(fault::missing(dir));
+            return Err(errors::missing(dir));
         }
         let lock = Arc::new(home.find_or_make(LOCK)?);
         let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
@@ -101,7 +101,7 @@ impl Reader {
         let last = found.last().map_or(seq, |line| line.seq);
         if let Some(intake) = self.home.find(INTAKE)? {
             let text =
-                read_all(&intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))?;
+                read_all(&intake).map_err(|e| errors::from_io(self.home.path(), "read", &e))?;
             found.extend(lines(&text).flatten().filter(|line| line.seq > last));
             found.truncate(limit);
         }
@@ -214,7 +214,7 @@ impl Reader {
     }
 
     pub(crate) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
-        result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
+        result.map_err(|e| errors::from_sqlite(self.home.path(), &e))
     }
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 
 use crate::compaction::{LINE_COLUMNS, line_of};
 use crate::digest::{Columns, Digest, chain};
-use crate::finding::{Fault, Finding};
+use crate::finding::{Finding, FindingKind};
 use crate::head::ChainPosition;
 use crate::line::Line;
 use crate::sum::IndexSum;
@@ -160,7 +160,7 @@ fn check(row: &Row<'_>, seq: i64, previous: &Digest) -> Result<Checked, Mismatch
 
 /// Determines how the row at `seq` was changed, as far as its neighbours show.
 fn explain(db: &Connection, seq: i64, previous: &Digest, what: Mismatch) -> Finding {
-    let edited = |text: &str| Finding::new(seq, Fault::Edited, format!("row {seq}: {text}"));
+    let edited = |text: &str| Finding::new(seq, FindingKind::Edited, format!("row {seq}: {text}"));
     match what {
         Mismatch::Type => return edited("a column is of a type that the ledger never wrote"),
         Mismatch::Body => return edited("the body is not the one that was written"),
@@ -191,9 +191,17 @@ fn explain(db: &Connection, seq: i64, previous: &Digest, what: Mismatch) -> Find
     });
     let at = home.seq;
     if belongs_there {
-        return Finding::new(seq, Fault::Reordered, format!("rows {seq} and {at} changed places"));
+        return Finding::new(
+            seq,
+            FindingKind::Reordered,
+            format!("rows {seq} and {at} changed places"),
+        );
     }
-    Finding::new(seq, Fault::Inserted, format!("row {seq} was put before the row that is now {at}"))
+    Finding::new(
+        seq,
+        FindingKind::Inserted,
+        format!("row {seq} was put before the row that is now {at}"),
+    )
 }
 
 pub(crate) fn missing(first: i64, last: i64) -> Finding {
@@ -201,7 +209,7 @@ pub(crate) fn missing(first: i64, last: i64) -> Finding {
         0 => format!("row {first} is missing"),
         _ => format!("rows {first} to {last} are missing"),
     };
-    Finding::new(first, Fault::Missing, text)
+    Finding::new(first, FindingKind::Missing, text)
 }
 
 fn is_own(kind: &str) -> bool {

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::dir::{DATABASE, LedgerDir};
-use crate::fault;
+use crate::errors;
 
 /// Time a statement waits for another process: a checkpoint or a recovery of the log, both short.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let problem = |e: &rusqlite::Error| fault::from_sqlite(home.path(), e);
+    let problem = |e: &rusqlite::Error| errors::from_sqlite(home.path(), e);
     let db = Connection::open_with_flags(home.join(DATABASE), flags).map_err(|e| problem(&e))?;
     let configure = || -> rusqlite::Result<()> {
         db.busy_timeout(BUSY)?;
@@ -75,12 +75,12 @@ pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
 pub(crate) fn glance(home: &LedgerDir) -> Result<bool, Problem> {
     let mut header = [0; 100];
     let Some(read) = read_kept(home, &mut header)? else { return Ok(false) };
-    let n = read.map_err(|e| fault::from_io(home.path(), "read", &e))?;
+    let n = read.map_err(|e| errors::from_io(home.path(), "read", &e))?;
     if n == 0 {
         return Ok(false);
     }
     if n < header.len() || !header.starts_with(b"SQLite format 3\0") {
-        return Err(fault::corrupt(home.path(), format!("{DATABASE} is not a database")));
+        return Err(errors::corrupt(home.path(), format!("{DATABASE} is not a database")));
     }
     // https://www.sqlite.org/fileformat.html: the user version is at offset 60, big-endian.
     let version = i64::from(i32::from_be_bytes([header[60], header[61], header[62], header[63]]));
@@ -102,7 +102,7 @@ fn read_kept(
         return Ok(Some(file.read_at(bytes, 0)));
     }
     let Some(file) = home.find(DATABASE)? else { return Ok(None) };
-    let meta = file.metadata().map_err(|e| fault::from_io(home.path(), "fstat", &e))?;
+    let meta = file.metadata().map_err(|e| errors::from_io(home.path(), "fstat", &e))?;
     let file = kept.entry((meta.dev(), meta.ino())).or_insert(file);
     Ok(Some(file.read_at(bytes, 0)))
 }
@@ -111,14 +111,14 @@ fn read_kept(
 pub(crate) fn version(home: &LedgerDir, db: &Connection) -> Result<i64, Problem> {
     let found: i64 = db
         .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(|e| fault::from_sqlite(home.path(), &e))?;
+        .map_err(|e| errors::from_sqlite(home.path(), &e))?;
     known(home, found)
 }
 
 fn known(home: &LedgerDir, version: i64) -> Result<i64, Problem> {
     match version {
-        n if n > NEWEST => Err(fault::newer(home.path(), n, NEWEST)),
-        n if n < 0 => Err(fault::corrupt(home.path(), format!("schema {n}"))),
+        n if n > NEWEST => Err(errors::newer(home.path(), n, NEWEST)),
+        n if n < 0 => Err(errors::corrupt(home.path(), format!("schema {n}"))),
         n => Ok(n),
     }
 }

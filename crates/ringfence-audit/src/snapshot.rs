@@ -7,7 +7,7 @@ use crate::compaction::read_all;
 use crate::dir::{HEAD, INTAKE, LOCK, LedgerDir, WriteLock};
 use crate::head::Head;
 use crate::index::{BLOCK_ROWS, closed_blocks};
-use crate::{fault, schema};
+use crate::{errors, schema};
 
 /// Rows per thread that make another thread worth starting.
 const ROWS_PER_THREAD: i64 = 20_000;
@@ -29,13 +29,13 @@ impl<'a> Snapshot<'a> {
         let _turn = WriteLock::wait_to_read(&lock, home.path())?;
         let head = home.find(HEAD)?.as_ref().and_then(Head::read);
         let intake = match home.find(INTAKE)? {
-            Some(file) => read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?,
+            Some(file) => read_all(&file).map_err(|e| errors::from_io(home.path(), "read", &e))?,
             None => Vec::new(),
         };
         let intake = without_torn_row(intake, head.as_ref());
         let there = schema::glance(home)?;
         if !there && intake.is_empty() && head.is_none() {
-            return Err(fault::missing(home.path()));
+            return Err(errors::missing(home.path()));
         }
         let mut snapshot = Self { home, head, intake, connections: Vec::new(), rows: 0, blocks: 0 };
         // A writer that was killed while it made the database left one without tables, which the next one finishes.
@@ -70,7 +70,7 @@ impl<'a> Snapshot<'a> {
     }
 
     pub(crate) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
-        result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
+        result.map_err(|e| errors::from_sqlite(self.home.path(), &e))
     }
 }
 

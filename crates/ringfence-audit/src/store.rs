@@ -20,7 +20,7 @@ use crate::head::{ChainPosition, Head, Mark, boot_id};
 use crate::keys::{self, Secret};
 use crate::ledger::Durability;
 use crate::line::StoredRef;
-use crate::{compaction, fault, schema};
+use crate::{compaction, errors, schema};
 
 /// Every row whose number this divides is a checkpoint; also the size of an index block.
 pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
@@ -152,7 +152,7 @@ impl Store {
         let intake = home.find_or_make(INTAKE)?;
         let folded = Head::read(&head).map_or(0, |head| head.folded);
         if !schema::glance(&home)? && folded > 0 {
-            return Err(fault::corrupt(home.path(), "the database is gone"));
+            return Err(errors::corrupt(home.path(), "the database is gone"));
         }
         Ok(Self {
             home,
@@ -272,7 +272,7 @@ impl Store {
             // A partial row was never acknowledged, and must be gone before the next append.
             let _ = self.intake.set_len(tail.mark.intake_bytes);
             self.secret = None;
-            return Err(fault::from_io(&path, "write", &error));
+            return Err(errors::from_io(&path, "write", &error));
         }
         // The rows are in. Should this write fail, the head still names them as where the chain was going.
         let _ = self.write_head(Head::new(to, tail.folded, batch.epoch, &boot).signed(&key));
@@ -284,7 +284,7 @@ impl Store {
         let bytes = head.to_bytes();
         let written = self.head.write_all_at(&bytes, 0);
         self.own_head = written.is_ok().then_some((bytes, head));
-        written.map_err(|e| fault::from_io(&self.home.join(HEAD), "write", &e))
+        written.map_err(|e| errors::from_io(&self.home.join(HEAD), "write", &e))
     }
 
     /// The key of the epoch, from memory or from its file.
@@ -292,9 +292,9 @@ impl Store {
         if self.secret.as_ref().is_none_or(|secret| secret.epoch != epoch) {
             let found = Secret::load(&self.home, epoch)?;
             let lost = || format!("the signing key of epoch {epoch} is gone");
-            self.secret = Some(found.ok_or_else(|| fault::corrupt(self.home.path(), lost()))?);
+            self.secret = Some(found.ok_or_else(|| errors::corrupt(self.home.path(), lost()))?);
         }
-        self.secret.as_ref().ok_or_else(|| fault::corrupt(self.home.path(), "no signing key"))
+        self.secret.as_ref().ok_or_else(|| errors::corrupt(self.home.path(), "no signing key"))
     }
 
     /// Announces a new key if it is due; true if the old one must be destroyed after the commit.
@@ -331,7 +331,7 @@ impl Store {
     }
 
     pub(crate) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
-        result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
+        result.map_err(|e| errors::from_sqlite(self.home.path(), &e))
     }
 }
 

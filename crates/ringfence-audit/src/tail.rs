@@ -3,7 +3,7 @@
 use ringfence_spec::Problem;
 
 use crate::compaction;
-use crate::fault;
+use crate::errors;
 use crate::head::{self, ChainPosition, Head, Mark};
 use crate::line::Line;
 use crate::store::{GapBody, Store, Tail};
@@ -109,7 +109,7 @@ impl Store {
             .intake_lines()?
             .last()
             .map(|line| (ChainPosition { seq: line.seq, chain: line.chain }, line.epoch));
-        let gone = || fault::corrupt(self.home.path(), "all rows are gone");
+        let gone = || errors::corrupt(self.home.path(), "all rows are gone");
         let (place, epoch) = last.or(in_database).ok_or_else(gone)?;
         self.refuse_foreign_key(epoch)?;
         let head = Head::read(&self.head).map(|head| head.at.place);
@@ -144,7 +144,7 @@ impl Store {
             return Ok(());
         }
         let cause = format!("the signing key on disk is not the one of epoch {epoch}");
-        Err(fault::corrupt(self.home.path(), cause))
+        Err(errors::corrupt(self.home.path(), cause))
     }
 
     /// The end of the lines after `tail` that continue the chain, and its epoch.
@@ -177,11 +177,11 @@ impl Store {
 
     fn intake_bytes(&self) -> Result<u64, Problem> {
         let meta = self.intake.metadata();
-        meta.map(|meta| meta.len()).map_err(|e| fault::from_io(self.home.path(), "fstat", &e))
+        meta.map(|meta| meta.len()).map_err(|e| errors::from_io(self.home.path(), "fstat", &e))
     }
 
     fn cut_intake(&self, bytes: u64) -> Result<(), Problem> {
-        self.intake.set_len(bytes).map_err(|e| fault::from_io(self.home.path(), "ftruncate", &e))
+        self.intake.set_len(bytes).map_err(|e| errors::from_io(self.home.path(), "ftruncate", &e))
     }
 
     /// The lines of the intake that can be read.
@@ -190,7 +190,8 @@ impl Store {
     }
 
     pub(crate) fn intake_text(&self) -> Result<Vec<u8>, Problem> {
-        compaction::read_all(&self.intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))
+        compaction::read_all(&self.intake)
+            .map_err(|e| errors::from_io(self.home.path(), "read", &e))
     }
 
     /// Saves a part of the intake that does not belong, for inspection.

@@ -1,7 +1,7 @@
 //! Heads as crashes leave them, each made by hand and followed by an append.
 
 use super::*;
-use crate::{Entry, Expectations, Fault, KeepAll, Ledger, LedgerSettings, verify};
+use crate::{Entry, Expectations, FindingKind, KeepAll, Ledger, LedgerSettings, verify};
 use ringfence_spec::RunId;
 
 fn append(ledger: &Ledger) -> i64 {
@@ -86,7 +86,7 @@ fn a_head_of_an_earlier_boot_may_be_the_older_of_the_two() {
     put_head(&ledger, after, None, 1);
     let path = ledger.store().home.path().to_owned();
     let first = || verify(&path, &Expectations::default()).unwrap().findings[0].clone();
-    assert_eq!((first().seq, first().fault), (3, Fault::Inserted));
+    assert_eq!((first().seq, first().fault), (3, FindingKind::Inserted));
     append(&ledger);
-    assert_eq!((first().seq, first().fault), (3, Fault::Noted));
+    assert_eq!((first().seq, first().fault), (3, FindingKind::Noted));
 }

@@ -11,7 +11,7 @@ use crate::columns::Kind;
 use crate::compaction::lines;
 use crate::digest::Digest;
 use crate::dir::LedgerDir;
-use crate::finding::{Fault, Finding, Verification};
+use crate::finding::{Finding, FindingKind, Verification};
 use crate::head::{ChainPosition, boot_id};
 use crate::index::{BLOCK_ROWS, first_of};
 use crate::keys::{CheckpointBody, KeyBody, PublicKey, Secret, root_on_disk};
@@ -70,7 +70,7 @@ impl Check {
             });
             if let Some(seq) = snapshot.sql(found)? {
                 let text = format!("row {seq} is there, and the first row is 1");
-                self.findings.push(Finding::new(seq, Fault::Inserted, text));
+                self.findings.push(Finding::new(seq, FindingKind::Inserted, text));
             }
         }
         let n = i64::try_from(snapshot.connections.len()).unwrap_or(1).max(1);
@@ -128,7 +128,7 @@ impl Check {
             let next = at.seq + 1;
             let Ok(line) = line else {
                 let text = format!("row {next}: the intake has something that is no row");
-                scanned.finding = Some(Finding::new(next, Fault::Edited, text));
+                scanned.finding = Some(Finding::new(next, FindingKind::Edited, text));
                 break;
             };
             // A compaction that died before it emptied the intake.
@@ -141,7 +141,7 @@ impl Check {
                 } else {
                     Finding::new(
                         line.seq,
-                        Fault::Reordered,
+                        FindingKind::Reordered,
                         format!("row {} comes again", line.seq),
                     )
                 });
@@ -150,7 +150,7 @@ impl Check {
             let place = ChainPosition { seq: line.seq, chain: line.chain };
             if !scanned.take(&at.chain, line) {
                 let text = format!("row {next}: it is not what was written");
-                scanned.finding = Some(Finding::new(next, Fault::Edited, text));
+                scanned.finding = Some(Finding::new(next, FindingKind::Edited, text));
                 break;
             }
             at = place;
@@ -180,13 +180,13 @@ impl Check {
                         let text = format!(
                             "row {seq}: the checkpoint is not signed by the key of epoch {epoch}"
                         );
-                        self.findings.push(Finding::new(seq, Fault::BadSignature, text));
+                        self.findings.push(Finding::new(seq, FindingKind::BadSignature, text));
                     }
                 }
                 Ok(Kind::Gap) => {
                     let why = line.parse_body().map_or_else(String::new, |body: GapBody| body.why);
                     let text = format!("row {seq} notes that head and rows were apart: {why}");
-                    self.findings.push(Finding::new(seq, Fault::Noted, text));
+                    self.findings.push(Finding::new(seq, FindingKind::Noted, text));
                 }
                 _ => {}
             }
@@ -198,14 +198,14 @@ impl Check {
             });
             if !announced {
                 let text = format!("row {seq}: epoch {epoch} begins without a key");
-                self.findings.push(Finding::new(*seq, Fault::BadKey, text));
+                self.findings.push(Finding::new(*seq, FindingKind::BadKey, text));
             }
         }
         let root = self.keys.get(&1).copied();
         let pinned = [expected.root, on_disk];
         if self.rows > 0 && pinned.into_iter().flatten().any(|key| Some(key) != root) {
             let text = "row 1: the first key is not the one that was kept";
-            self.findings.push(Finding::new(1, Fault::BadKey, text));
+            self.findings.push(Finding::new(1, FindingKind::BadKey, text));
         }
     }
 
@@ -226,7 +226,7 @@ impl Check {
         if !good {
             let seq = line.seq;
             let text = format!("row {seq}: the key is not signed by the one before it");
-            self.findings.push(Finding::new(seq, Fault::BadKey, text));
+            self.findings.push(Finding::new(seq, FindingKind::BadKey, text));
         }
         if let Some(body) = body {
             *epoch = body.epoch;
@@ -252,7 +252,7 @@ impl Check {
                     Some(end) if is_said(at) => at = end + 1,
                     _ => {
                         let text = format!("row {at}: its body is gone and no row says so");
-                        self.findings.push(Finding::new(at, Fault::Cleared, text));
+                        self.findings.push(Finding::new(at, FindingKind::Cleared, text));
                         break;
                     }
                 }
@@ -264,12 +264,12 @@ impl Check {
         let end = self.last.unwrap_or(ChainPosition { seq: 0, chain: Digest::ZERO });
         let next = end.seq + 1;
         let Some(head) = &snapshot.head else {
-            self.findings.push(Finding::new(end.seq, Fault::BadHead, "the head is missing"));
+            self.findings.push(Finding::new(end.seq, FindingKind::BadHead, "the head is missing"));
             return Ok(());
         };
         let Some(secret) = Secret::load(home, head.epoch)? else {
             let text = format!("the signing key of epoch {} is not there", head.epoch);
-            self.findings.push(Finding::new(end.seq, Fault::BadKey, text));
+            self.findings.push(Finding::new(end.seq, FindingKind::BadKey, text));
             return Ok(());
         };
         let announced = self.keys.get(&head.epoch);
@@ -278,12 +278,12 @@ impl Check {
         let known = announced == Some(&secret.public()) || early || self.rows == 0;
         if !known && self.findings.is_empty() {
             let text = format!("the signing key on disk is not the one of epoch {}", head.epoch);
-            self.findings.push(Finding::new(end.seq, Fault::BadKey, text));
+            self.findings.push(Finding::new(end.seq, FindingKind::BadKey, text));
             return Ok(());
         }
         if !head.is_genuine(secret.mac_key()) {
             let text = "the head was not written by this ledger";
-            self.findings.push(Finding::new(end.seq, Fault::BadHead, text));
+            self.findings.push(Finding::new(end.seq, FindingKind::BadHead, text));
             return Ok(());
         }
         if !self.findings.is_empty() || end == head.at.place {
@@ -295,15 +295,15 @@ impl Check {
         let known = head.at.place.seq;
         if end.seq < known {
             let text = format!("rows {next} to {known} are gone from the end");
-            self.findings.push(Finding::new(next, Fault::Truncated, text));
+            self.findings.push(Finding::new(next, FindingKind::Truncated, text));
         } else if end.seq > known && head.boot != boot_id() {
             // After a loss of power the head may be the older of the two.
         } else if end.seq > known {
             let text = format!("row {} is not known to the head", known + 1);
-            self.findings.push(Finding::new(known + 1, Fault::Inserted, text));
+            self.findings.push(Finding::new(known + 1, FindingKind::Inserted, text));
         } else {
             let text = format!("row {known} is not the one that the head knows");
-            self.findings.push(Finding::new(known, Fault::Edited, text));
+            self.findings.push(Finding::new(known, FindingKind::Edited, text));
         }
         Ok(())
     }
@@ -327,7 +327,7 @@ impl Check {
             } else {
                 continue;
             };
-            self.findings.push(Finding::new(seq, Fault::OlderThanAnchor, text));
+            self.findings.push(Finding::new(seq, FindingKind::OlderThanAnchor, text));
         }
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Check {
         let index = snapshot.sql(rows.empty().of_index(db))?;
         if index != *rows {
             let text = "what is used for looking rows up does not agree with them";
-            self.findings.push(Finding::new(1, Fault::BadIndex, text));
+            self.findings.push(Finding::new(1, FindingKind::BadIndex, text));
         }
         Ok(())
     }

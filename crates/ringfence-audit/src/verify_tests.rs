@@ -10,9 +10,11 @@ use ringfence_spec::RunId;
 /// With today's key an attacker can write a consistent chain and a genuine head, but not yesterday's signatures.
 #[test]
 fn todays_key_cannot_rewrite_what_yesterdays_signed() {
-    for (rewrite_from, found) in
-        [(3, Some((8, Fault::BadKey))), (10, Some((12, Fault::BadSignature))), (13, None)]
-    {
+    for (rewrite_from, found) in [
+        (3, Some((8, FindingKind::BadKey))),
+        (10, Some((12, FindingKind::BadSignature))),
+        (13, None),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let ledger = Ledger::open(&path, LedgerSettings::new(KeepAll)).unwrap();

@@ -1,4 +1,4 @@
-//! How an engine is made.
+//! Builder of an [`Engine`].
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,7 +24,7 @@ use crate::sessions::SessionSettings;
 use crate::trace::TraceSink;
 use crate::vectors::Vectors;
 
-/// How an engine is made.
+/// Builds an [`Engine`].
 pub struct Builder {
     launcher: Option<Launcher>,
     launcher_program: Option<PathBuf>,

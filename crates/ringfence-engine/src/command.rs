@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
 use ringfence_jail::{
-    Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, RunIdentity,
+    Budget, Ending, Finished, LaunchError, Launcher, Permit, PreforkedChild, Registry, RunIdentity,
     StdioMode, StopReason, Task,
 };
 use ringfence_plan::{
@@ -61,7 +61,7 @@ impl Io {
 }
 
 /// A child that creates its namespaces while the parent parses and surveys, or the reason there is none.
-pub struct Prefork(Result<Option<Box<PreforkedChild>>, Fault>);
+pub struct Prefork(Result<Option<Box<PreforkedChild>>, LaunchError>);
 
 impl Prefork {
     /// Forks a child for a command. The calling process must have one thread.
@@ -83,7 +83,7 @@ impl Prefork {
     pub(crate) fn into_child(self) -> Result<Option<PreforkedChild>, Problem> {
         match self.0 {
             Ok(child) => Ok(child.map(|child| *child)),
-            Err(Fault::NoNamespaces(_) | Fault::NoRoom(_)) => Ok(None),
+            Err(LaunchError::NoNamespaces(_) | LaunchError::NoRoom(_)) => Ok(None),
             Err(fault) => Err(problem_of(fault)),
         }
     }
@@ -207,12 +207,12 @@ impl<'a> CommandRunner<'a> {
                 let mut child = match prefork.0 {
                     Ok(child) => child.map(|child| *child),
                     // Forking the child is also the namespace probe.
-                    Err(Fault::NoNamespaces(error)) => {
+                    Err(LaunchError::NoNamespaces(error)) => {
                         facts.user_namespaces = UserNamespaces::Refused(error.to_string());
                         None
                     }
                     // By the time that the plan is made there may be room.
-                    Err(Fault::NoRoom(_)) => None,
+                    Err(LaunchError::NoRoom(_)) => None,
                     Err(fault) => return Err(problem_of(fault)),
                 };
                 self.run_planned(facts, |plan| {
@@ -235,16 +235,16 @@ impl<'a> CommandRunner<'a> {
     fn run_planned(
         &self,
         mut facts: HostFacts,
-        mut launch: impl FnMut(&Plan) -> Result<Finished, Fault>,
+        mut launch: impl FnMut(&Plan) -> Result<Finished, LaunchError>,
     ) -> Result<(Plan, Finished), Problem> {
         loop {
             let plan = self.plan(&facts)?;
             match launch(&plan) {
                 Ok(finished) => return Ok((plan, finished)),
-                Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
+                Err(LaunchError::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
                     facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 }
-                Err(Fault::NoCapture(refused))
+                Err(LaunchError::NoCapture(refused))
                     if plan.network.as_ref().is_some_and(|n| n.way == NetworkWay::Captured) =>
                 {
                     facts.network_capture = NetworkCapture::Refused(refused.to_string());
@@ -259,7 +259,7 @@ impl<'a> CommandRunner<'a> {
         plan: &Plan,
         child: Option<PreforkedChild>,
         permit: Permit<'_>,
-    ) -> Result<Finished, Fault> {
+    ) -> Result<Finished, LaunchError> {
         let name = self.run_id.short();
         let task = Task {
             plan,
@@ -274,7 +274,7 @@ impl<'a> CommandRunner<'a> {
         };
         match child.map(|child| child.run(&task)) {
             // A plan that cannot be sent to the preforked child runs in a new child, which inherits it.
-            None | Some(Err(Fault::NeedsNewChild)) => ringfence_jail::run(&task),
+            None | Some(Err(LaunchError::NeedsNewChild)) => ringfence_jail::run(&task),
             Some(done) => done,
         }
     }
@@ -373,13 +373,13 @@ fn no_room(error: &dyn std::fmt::Display) -> Problem {
 }
 
 /// Converts a launch fault to a problem.
-fn problem_of(fault: Fault) -> Problem {
+fn problem_of(fault: LaunchError) -> Problem {
     let cannot = || Problem::internal(Code::Launch, "cannot launch the run");
     match fault {
-        Fault::Problem(problem) => problem,
-        Fault::NoNamespaces(error) | Fault::NoCapture(error) => cannot().cause(error),
-        Fault::NoRoom(error) => no_room(&error),
-        Fault::NeedsNewChild => cannot(),
+        LaunchError::Problem(problem) => problem,
+        LaunchError::NoNamespaces(error) | LaunchError::NoCapture(error) => cannot().cause(error),
+        LaunchError::NoRoom(error) => no_room(&error),
+        LaunchError::NeedsNewChild => cannot(),
     }
 }
 

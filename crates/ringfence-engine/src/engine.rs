@@ -339,7 +339,7 @@ impl Engine {
         let stop = wanted.seen();
         let client = owner.clone();
         let forked = self.call("session", &client, Some(id.clone()), move |state| {
-            let made = state.sessions()?.fork_unless(&owner, &id, &stop)?;
+            let made = state.sessions()?.fork_cancellable(&owner, &id, &stop)?;
             let event = Entry::session_event(made.id.as_str(), "forked").client(&owner);
             state.recorder.note(&event.arguments(format!("from {id}")))?;
             Ok(made)
@@ -524,7 +524,7 @@ impl Engine {
             .file("grep", owner, id, path, move |files, path, begun| {
                 let looked_for = format!("{} in {}", query.shown(), path.display());
                 begun.detail(|entry| entry.arguments(looked_for));
-                files.grep_unless(path, &query, stop)
+                files.grep_cancellable(path, &query, stop)
             })
             .await;
         drop(wanted);

@@ -32,7 +32,7 @@ pub fn init() {
     IS_DONE.store(true, Ordering::Release);
 }
 
-/// Whether this program can be executed as a launcher.
+/// Returns true if this program can be executed as a launcher.
 pub(crate) fn is_done() -> bool {
     IS_DONE.load(Ordering::Acquire)
 }

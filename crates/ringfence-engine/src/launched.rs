@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use ringfence_jail::{Fault, Finished, LaunchRequest, Launcher, Output, OutputBuffer};
+use ringfence_jail::{Finished, LaunchError, LaunchRequest, Launcher, Output, OutputBuffer};
 use ringfence_plan::Plan;
 use ringfence_spec::{Code, Problem};
 use rustix::event::{PollFd, PollFlags};
@@ -44,11 +44,14 @@ const PAUSES: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
 
 /// Runs a command to its end. Callable from any thread.
-pub(crate) fn run(launch: LaunchPlan<'_>, given: CommandInput<'_>) -> Result<Finished, Fault> {
+pub(crate) fn run(
+    launch: LaunchPlan<'_>,
+    given: CommandInput<'_>,
+) -> Result<Finished, LaunchError> {
     let mut ran = run_once(launch, given, None, false);
     for pause in PAUSES {
         // Full, not refused: those that supervisors wait with can be freed.
-        if !matches!(&ran, Err(Fault::NoRoom(_))) {
+        if !matches!(&ran, Err(LaunchError::NoRoom(_))) {
             break;
         }
         std::thread::sleep(pause);
@@ -62,7 +65,7 @@ pub(crate) fn run_with_channel(
     launch: LaunchPlan<'_>,
     given: CommandInput<'_>,
     channel: OwnedFd,
-) -> Result<Finished, Fault> {
+) -> Result<Finished, LaunchError> {
     run_once(launch, given, Some(channel), false)
 }
 
@@ -71,7 +74,7 @@ fn run_once(
     given: CommandInput<'_>,
     channel: Option<OwnedFd>,
     is_alone: bool,
-) -> Result<Finished, Fault> {
+) -> Result<Finished, LaunchError> {
     let LaunchPlan { launcher, plan, state, name, credentials } = launch;
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)

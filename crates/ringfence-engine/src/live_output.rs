@@ -81,7 +81,7 @@ struct Reader<'a> {
     live: LiveOutput,
 }
 
-/// What was read of a stream and not handed out yet.
+/// Bytes read from a stream and not handed out yet.
 struct Pending {
     /// Place of its first byte in the stream.
     at: u64,

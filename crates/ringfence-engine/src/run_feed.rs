@@ -36,7 +36,7 @@ pub struct RunEvent {
     pub n: u64,
     /// `started` or `finished`.
     pub name: &'static str,
-    /// What happened.
+    /// The event.
     pub data: Value,
 }
 

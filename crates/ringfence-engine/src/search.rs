@@ -105,7 +105,7 @@ pub struct SearchResult {
     pub n_files: u64,
     /// False if not every file is in the index yet.
     pub complete: bool,
-    /// How the hits were ranked: `bm25`, or `bm25+vectors` if the operator configured an embedding model.
+    /// Ranking of the hits: `bm25`, or `bm25+vectors` if the operator configured an embedding model.
     pub ranking: &'static str,
     /// Reason that vectors are configured and were not used, or not for every piece.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +221,7 @@ impl ChunkSize {
     }
 }
 
-/// What may have changed in a session's files since they were indexed.
+/// Possible changes of a session's files since they were indexed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     generation: AtomicU64,

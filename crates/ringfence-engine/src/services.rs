@@ -76,7 +76,7 @@ impl Services {
                 let about = format!("{} in {path}", query.shown());
                 call("grep", &about, &mut |_| {
                     let files = session.files()?;
-                    written(&files.grep_unless(&path, &query, Arc::clone(stop))?)
+                    written(&files.grep_cancellable(&path, &query, Arc::clone(stop))?)
                 })
             }
             "read" => {

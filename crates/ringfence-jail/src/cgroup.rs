@@ -280,7 +280,7 @@ impl Leaf {
     }
 
     /// Moves a process into it, on v1: takes milliseconds if no process was moved for a while.
-    pub(crate) fn take_in(&mut self, pid: i32) -> Result<(), CallError> {
+    pub(crate) fn add_process(&mut self, pid: i32) -> Result<(), CallError> {
         for file in self.tasks()? {
             rustix::io::write(&file, pid.to_string().as_bytes())
                 .named(|| format!("write(tasks, {pid})"))?;

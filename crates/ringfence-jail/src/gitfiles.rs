@@ -56,7 +56,7 @@ pub(crate) struct OddFiles<'a> {
     links_dir: Option<FileId>,
 }
 
-/// Whether a directory is where it was before the run. Its own stamp does not tell: the run may have moved one above it.
+/// Place of a directory, compared with before the run. Its own stamp does not tell: the run may have moved one above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stays {
     InPlace,

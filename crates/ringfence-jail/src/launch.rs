@@ -23,7 +23,7 @@ use crate::supervise::{self, Finished, NotStarted, Running};
 
 /// Reason that nothing ran.
 #[derive(Debug)]
-pub enum Fault {
+pub enum LaunchError {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
     /// The host has no process, memory or namespace left for this plan just now. Never a reason for a weaker plan.
@@ -36,7 +36,7 @@ pub enum Fault {
     Problem(Problem),
 }
 
-impl From<Problem> for Fault {
+impl From<Problem> for LaunchError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
@@ -64,7 +64,7 @@ pub struct PreforkedChild {
     identity: Identity,
     /// The steps that it does before it has a plan.
     done: Vec<Step>,
-    /// What else was made before its plan.
+    /// Parts made before its plan.
     ready: Option<Box<ReadyParts>>,
     before: Option<Signals>,
 }
@@ -81,7 +81,7 @@ const READY_MAX: Duration = Duration::from_secs(10);
 impl PreforkedChild {
     /// Starts a child. On v2 it is forked into its cgroup: to move it later takes milliseconds. The calling process must
     /// have one thread.
-    pub fn start(who: RunIdentity) -> Result<Self, Fault> {
+    pub fn start(who: RunIdentity) -> Result<Self, LaunchError> {
         let ids = crate::survey::caller_ids();
         let identity = match who {
             RunIdentity::Command => Identity::of_caller(ids),
@@ -94,10 +94,10 @@ impl PreforkedChild {
         identity: Identity,
         done: Vec<Step>,
         walk: fn(Handover, Identity, &[Step]) -> !,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, LaunchError> {
         let leaf = leaf_before_fork()?;
         let (signals, before) = block_signals()?;
-        let wires = Wires::new(signals)?;
+        let wires = ChildFds::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
         let target = leaf.as_ref().and_then(Leaf::clone_target);
         let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
@@ -114,7 +114,7 @@ impl PreforkedChild {
     /// Starts a child for a command that the process `planner` will plan, with everything that can be done without the
     /// workspace: it sees the system's files, and is in its cgroup, within its limits, on v1 too. Returns when the child is
     /// ready.
-    pub(crate) fn start_ready(planner: Pid, view: SystemView) -> Result<Self, Fault> {
+    pub(crate) fn start_ready(planner: Pid, view: SystemView) -> Result<Self, LaunchError> {
         let identity = Identity::of_caller(crate::survey::caller_ids_of(planner));
         let SystemView { steps, cgroup } = view;
         let mut child = Self::start_with(identity, steps, child::walk_ready)?;
@@ -122,7 +122,7 @@ impl PreforkedChild {
             && let Ok(parent) = cgroup::find_parent()
         {
             let leaf = Leaf::new(&parent).and_then(|mut leaf| {
-                leaf.take_in(child.born.pid)?;
+                leaf.add_process(child.born.pid)?;
                 Ok(leaf)
             });
             child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
@@ -140,7 +140,7 @@ impl PreforkedChild {
         Ok(child)
     }
 
-    fn wait_until_ready(&self) -> Result<(), Fault> {
+    fn wait_until_ready(&self) -> Result<(), LaunchError> {
         let control = self.born.control()?;
         let by = Instant::now() + READY_MAX;
         let is_heard = ringfence_sys::ready_by(control, PollFlags::IN, by);
@@ -148,13 +148,13 @@ impl PreforkedChild {
             .and_then(|is_heard| if is_heard { channel::receive(control) } else { Ok(None) })
         {
             Ok(Some(Message::Ready)) => Ok(()),
-            _ => Err(Fault::NeedsNewChild),
+            _ => Err(LaunchError::NeedsNewChild),
         }
     }
 
     /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as
-    /// [`Fault::NeedsNewChild`]: a child forked with it can run it.
-    pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
+    /// [`LaunchError::NeedsNewChild`]: a child forked with it can run it.
+    pub fn run(mut self, task: &Task<'_>) -> Result<Finished, LaunchError> {
         let before = self.before.take();
         let handed_over = self.hand_over(task);
         let leaf = self.leaf.take().map(|leaf| *leaf);
@@ -174,7 +174,7 @@ impl PreforkedChild {
         result
     }
 
-    fn hand_over(&self, task: &Task<'_>) -> Result<StdioPumps, Fault> {
+    fn hand_over(&self, task: &Task<'_>) -> Result<StdioPumps, LaunchError> {
         let plan = task.plan;
         let limits = self.leaf.as_ref().and_then(|leaf| leaf.limits());
         let fits = Orders::can_follow(plan, &self.done)
@@ -183,13 +183,13 @@ impl PreforkedChild {
         let orders = crate::plan_transfer::write(&Orders::of(plan))
             .map_err(cannot("cannot write the plan down"))?
             .filter(|_| fits)
-            .ok_or(Fault::NeedsNewChild)?;
+            .ok_or(LaunchError::NeedsNewChild)?;
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
         let channel = own_channel(task)?;
         channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel }).map_err(
             |error| match self.ready {
                 // It was killed while it waited.
-                Some(_) => Fault::NeedsNewChild,
+                Some(_) => LaunchError::NeedsNewChild,
                 None => cannot("cannot give the plan to the child")(error),
             },
         )?;
@@ -238,7 +238,7 @@ impl std::fmt::Debug for Permit<'_> {
 /// Runs a plan to its end.
 ///
 /// The calling process must have one thread: the child is a fork of it.
-pub fn run(task: &Task<'_>) -> Result<Finished, Fault> {
+pub fn run(task: &Task<'_>) -> Result<Finished, LaunchError> {
     let (signals, before) = block_signals()?;
     let result = launch(task, signals);
     restore(Some(before))?;
@@ -246,21 +246,21 @@ pub fn run(task: &Task<'_>) -> Result<Finished, Fault> {
 }
 
 /// Blocks the forwarded signals before the fork, so that none is lost between the fork and the first poll.
-fn block_signals() -> Result<(Signals, Signals), Fault> {
+fn block_signals() -> Result<(Signals, Signals), LaunchError> {
     let signals = Signals::of(&PASSED_ON.map(Signal::as_raw));
     let before = signals.block().map_err(cannot("cannot block signals"))?;
     Ok((signals, before))
 }
 
-fn restore(before: Option<Signals>) -> Result<(), Fault> {
+fn restore(before: Option<Signals>) -> Result<(), LaunchError> {
     before.map_or(Ok(()), Signals::set_blocked).map_err(cannot("cannot restore signals"))
 }
 
-fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
-    move |e| Fault::Problem(Problem::cannot_build(Code::Launch, what).cause(e))
+fn cannot(what: &'static str) -> impl Fn(CallError) -> LaunchError {
+    move |e| LaunchError::Problem(Problem::cannot_build(Code::Launch, what).cause(e))
 }
 
-fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
+fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, LaunchError> {
     let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
     let leaf = if plan.cgroup.is_some() { leaf_before_fork()? } else { None };
@@ -272,7 +272,7 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
     let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
-    let mut wires = Wires::new(signals)?;
+    let mut wires = ChildFds::new(signals)?;
     wires.handover.stdio = stdio;
     wires.handover.channel = own_channel(task)?;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
@@ -311,13 +311,13 @@ fn n_runnable() -> Option<u32> {
     text.split_whitespace().nth(3)?.split('/').next()?.parse().ok()
 }
 
-fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {
+fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, LaunchError> {
     let channel = task.channel.map(|fd| fd.try_clone_to_owned().named(|| "dup(channel)"));
     channel.transpose().map_err(cannot("cannot pass the channel on"))
 }
 
 /// Makes the leaf that a child is forked into, on v2. On v1 a child enters by itself, and the leaf can wait.
-fn leaf_before_fork() -> Result<Option<Leaf>, Fault> {
+fn leaf_before_fork() -> Result<Option<Leaf>, LaunchError> {
     match cgroup::find_parent() {
         Ok(parent @ cgroup::Parent::V2 { .. }) => {
             Leaf::new(&parent).map(Some).map_err(cannot("cannot make a cgroup"))
@@ -327,7 +327,7 @@ fn leaf_before_fork() -> Result<Option<Leaf>, Fault> {
 }
 
 /// Sets the limits of the plan, on a leaf that is made now unless the child is in one already.
-fn limited_leaf(task: &Task<'_>, leaf: Option<Leaf>) -> Result<Option<Leaf>, Fault> {
+fn limited_leaf(task: &Task<'_>, leaf: Option<Leaf>) -> Result<Option<Leaf>, LaunchError> {
     let Some(limits) = &task.plan.cgroup else { return Ok(leaf) };
     let leaf = if let Some(leaf) = leaf {
         Ok(leaf)
@@ -348,7 +348,7 @@ fn go_on(
     plumbing: StdioPumps,
     leaf: Option<Leaf>,
     translation: Option<Translation>,
-) -> Result<Finished, Fault> {
+) -> Result<Finished, LaunchError> {
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
     let mut leaf = leaf;
@@ -407,16 +407,18 @@ fn go_on(
             namespaces_fault(failure.error)
         }
         NotStarted::Step(failure) if failure.part == SetupPart::Network => {
-            Fault::NoCapture(failure.error)
+            LaunchError::NoCapture(failure.error)
         }
-        NotStarted::Step(failure) if failure.part == SetupPart::SystemView => Fault::NeedsNewChild,
-        error => Fault::Problem(supervise::explain_not_started(error, plan)),
+        NotStarted::Step(failure) if failure.part == SetupPart::SystemView => {
+            LaunchError::NeedsNewChild
+        }
+        error => LaunchError::Problem(supervise::explain_not_started(error, plan)),
     })
 }
 
 /// Tells a refusal of namespaces from a host that has none left. Only a refusal may end in a weaker tier: whatever uses up
 /// processes or namespaces for a moment, another run for example, would choose the tier of this one.
-fn namespaces_fault(error: CallError) -> Fault {
+fn namespaces_fault(error: CallError) -> LaunchError {
     let is_out = match error.errno {
         // SRCH: the child was killed before it had its ids.
         Errno::AGAIN | Errno::NOMEM | Errno::BUSY | Errno::MFILE | Errno::NFILE | Errno::SRCH => {
@@ -425,7 +427,7 @@ fn namespaces_fault(error: CallError) -> Fault {
         Errno::NOSPC => !are_namespaces_forbidden(),
         _ => false,
     };
-    if is_out { Fault::NoRoom(error) } else { Fault::NoNamespaces(error) }
+    if is_out { LaunchError::NoRoom(error) } else { LaunchError::NoNamespaces(error) }
 }
 
 /// Returns true if the administrator allows no namespaces of some kind, by a maximum number of 0.
@@ -458,7 +460,7 @@ fn cannot_translate(error: CallError) -> Problem {
 }
 
 /// The descriptors that will connect the child with its supervisor, before the fork.
-struct Wires {
+struct ChildFds {
     ours: Ends,
     handover: Handover,
 }
@@ -469,8 +471,8 @@ struct Ends {
     signals: SignalFd,
 }
 
-impl Wires {
-    fn new(signals: Signals) -> Result<Self, Fault> {
+impl ChildFds {
+    fn new(signals: Signals) -> Result<Self, LaunchError> {
         let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
         let pair = || -> Result<_, CallError> {
             let (ours, inside) = channel::pair()?;
@@ -501,12 +503,12 @@ struct UnsupervisedChild {
 
 impl UnsupervisedChild {
     fn fork(
-        wires: Wires,
+        wires: ChildFds,
         kinds: Namespaces,
         cgroup: Option<BorrowedFd<'_>>,
         work: impl FnOnce(Handover),
     ) -> Result<Self, CallError> {
-        let Wires { ours, handover } = wires;
+        let ChildFds { ours, handover } = wires;
         match ringfence_sys::fork_into(kinds, cgroup)? {
             Forked::Child => {
                 // Close the parent's ends in the child: their closing is how the child learns that the parent died.
@@ -519,14 +521,14 @@ impl UnsupervisedChild {
     }
 
     /// Writes the id maps, which the child waits for; then both continue in parallel.
-    fn take_identity(&self, identity: &Identity) -> Result<(), Fault> {
+    fn take_identity(&self, identity: &Identity) -> Result<(), LaunchError> {
         let control = self.control()?;
         identity::write_maps(self.pid, identity)
             .and_then(|()| channel::send(control, &Message::Go))
             .map_err(namespaces_fault)
     }
 
-    fn control(&self) -> Result<&OwnedFd, Fault> {
+    fn control(&self) -> Result<&OwnedFd, LaunchError> {
         let ends = self.ends.as_ref();
         ends.map(|ends| &ends.control).ok_or_else(|| no_child().into())
     }
@@ -538,7 +540,7 @@ impl UnsupervisedChild {
         cleanup: Cleanup,
         cancel: Option<OwnedFd>,
         git: GitWatch,
-    ) -> Result<Running<'a>, Fault> {
+    ) -> Result<Running<'a>, LaunchError> {
         let (Some(pidfd), Some(ends)) = (self.pidfd.take(), self.ends.take()) else {
             return Err(no_child().into());
         };
@@ -583,12 +585,12 @@ mod tests {
     fn only_a_refusal_of_namespaces_allows_a_weaker_plan() {
         let fault = |errno| namespaces_fault(CallError::new("clone3", errno));
         for errno in [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL, Errno::USERS] {
-            assert!(matches!(fault(errno), Fault::NoNamespaces(_)), "{errno:?}");
+            assert!(matches!(fault(errno), LaunchError::NoNamespaces(_)), "{errno:?}");
         }
         for errno in [Errno::AGAIN, Errno::NOMEM, Errno::BUSY, Errno::MFILE, Errno::NFILE] {
-            assert!(matches!(fault(errno), Fault::NoRoom(_)), "{errno:?}");
+            assert!(matches!(fault(errno), LaunchError::NoRoom(_)), "{errno:?}");
         }
-        let is_refusal = matches!(fault(Errno::NOSPC), Fault::NoNamespaces(_));
+        let is_refusal = matches!(fault(Errno::NOSPC), LaunchError::NoNamespaces(_));
         assert_eq!(is_refusal, are_namespaces_forbidden());
     }
 }

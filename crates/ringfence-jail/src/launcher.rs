@@ -24,7 +24,7 @@ use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{Fault, Permit, PreforkedChild, Task};
+use crate::launch::{LaunchError, Permit, PreforkedChild, Task};
 use crate::ready::ReadySupervisors;
 use crate::registry::Registry;
 use crate::stdio::StdioMode;
@@ -260,14 +260,14 @@ impl Launched {
     }
 
     /// Waits for the end of the run.
-    pub fn wait(self) -> Result<Finished, Fault> {
+    pub fn wait(self) -> Result<Finished, LaunchError> {
         // The first byte may carry the root of a program's own filesystem.
         let mut bytes = vec![0];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let flags = RecvFlags::empty();
         let first = ringfence_sys::receive_packet(&self.line, &mut bytes, &mut space, flags);
         let Ok((1, mut root)) = first else {
-            return Err(Fault::Problem(supervisor_died()));
+            return Err(LaunchError::Problem(supervisor_died()));
         };
         let read = std::fs::File::from(self.line).take(REPORT_BYTES_MAX).read_to_end(&mut bytes);
         let known = |errno| crate::channel::errno(errno).unwrap_or(Errno::PROTO);
@@ -278,16 +278,16 @@ impl Launched {
                 Ok(*finished)
             }
             Some(RunReport::NoNamespaces { call, errno }) => {
-                Err(Fault::NoNamespaces(CallError::new(call, known(errno))))
+                Err(LaunchError::NoNamespaces(CallError::new(call, known(errno))))
             }
             Some(RunReport::NoRoom { call, errno }) => {
-                Err(Fault::NoRoom(CallError::new(call, known(errno))))
+                Err(LaunchError::NoRoom(CallError::new(call, known(errno))))
             }
             Some(RunReport::NoCapture { call, errno }) => {
-                Err(Fault::NoCapture(CallError::new(call, known(errno))))
+                Err(LaunchError::NoCapture(CallError::new(call, known(errno))))
             }
-            Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
-            None => Err(Fault::Problem(supervisor_died())),
+            Some(RunReport::Problem(problem)) => Err(LaunchError::Problem(*problem)),
+            None => Err(LaunchError::Problem(supervisor_died())),
         }
     }
 }
@@ -482,7 +482,7 @@ impl Received {
         self.channel.is_none()
     }
 
-    /// What it sees of the host, and the file that says so.
+    /// Host facts it was made with, and the file they come from.
     pub(crate) fn view(&self) -> Option<(ViewId, BorrowedFd<'_>)> {
         (self.view.bytes > 0).then(|| (self.view, self.plan.as_fd()))
     }
@@ -560,7 +560,7 @@ impl Received {
         let ran = match child.map(|child| child.run(&task)) {
             None => crate::launch::run(&task),
             // Its plan begins otherwise, or the host changed meanwhile: a child forked with it can run it.
-            Some(Err(Fault::NeedsNewChild)) => {
+            Some(Err(LaunchError::NeedsNewChild)) => {
                 // As it was when this process was forked: an ordinary user cannot write the id maps of a child that is
                 // not dumpable.
                 let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
@@ -570,18 +570,18 @@ impl Received {
         };
         Ok(match ran {
             Ok(finished) => RunReport::Finished(Box::new(finished)),
-            Err(Fault::NoNamespaces(error)) => RunReport::NoNamespaces {
+            Err(LaunchError::NoNamespaces(error)) => RunReport::NoNamespaces {
                 call: error.call.clone(),
                 errno: error.errno.raw_os_error(),
             },
-            Err(Fault::NoRoom(error)) => {
+            Err(LaunchError::NoRoom(error)) => {
                 RunReport::NoRoom { call: error.call.clone(), errno: error.errno.raw_os_error() }
             }
-            Err(Fault::NoCapture(error)) => {
+            Err(LaunchError::NoCapture(error)) => {
                 RunReport::NoCapture { call: error.call.clone(), errno: error.errno.raw_os_error() }
             }
-            Err(Fault::Problem(problem)) => RunReport::Problem(Box::new(problem)),
-            Err(Fault::NeedsNewChild) => RunReport::Problem(Box::new(Problem::internal(
+            Err(LaunchError::Problem(problem)) => RunReport::Problem(Box::new(problem)),
+            Err(LaunchError::NeedsNewChild) => RunReport::Problem(Box::new(Problem::internal(
                 Code::Launch,
                 "cannot launch the run",
             ))),

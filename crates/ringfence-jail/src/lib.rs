@@ -71,7 +71,7 @@ mod terminal;
 mod watchdog;
 
 pub use gitwatch::SetAside;
-pub use launch::{Fault, Permit, PreforkedChild, RunIdentity, Task, run};
+pub use launch::{LaunchError, Permit, PreforkedChild, RunIdentity, Task, run};
 pub use launcher::{LaunchRequest, Launched, Launcher, become_launcher_if_asked};
 pub use network::allow_network_helper;
 pub use output_buffer::{

@@ -79,9 +79,9 @@ pub(crate) struct ReadySupervisors {
     running: Vec<OwnedFd>,
     /// Time of the last request or end of a run.
     last_event: Instant,
-    /// How many to keep: none before the first command.
+    /// Number to keep: none before the first command.
     n_wanted: usize,
-    /// How many at most: one for each processor.
+    /// Maximum: one for each processor.
     n_wanted_max: usize,
     /// Number that could not prepare themselves since the last one that served.
     n_failed: usize,

@@ -151,7 +151,7 @@ impl End {
 
     fn read(&self, buffer: &mut Vec<u8>) -> Result<usize, Failed> {
         if self.kind == EndKind::Polled && !ringfence_sys::is_ready(&self.fd, PollFlags::IN) {
-            return Err(Failed::ForNow);
+            return Err(Failed::WouldBlock);
         }
         if self.kind != EndKind::Socket {
             return read_into(buffer, &self.fd);
@@ -306,13 +306,13 @@ impl Pump {
         self.buffer.clear();
         let Some(from) = &self.from else { return self.close() };
         match (from.read(&mut self.buffer), &mut self.filter) {
-            (Ok(0) | Err(Failed::Finally), None) => self.close(),
-            (Ok(0) | Err(Failed::Finally), Some(filter)) => {
+            (Ok(0) | Err(Failed::Closed), None) => self.close(),
+            (Ok(0) | Err(Failed::Closed), Some(filter)) => {
                 self.buffer = filter.finish();
                 self.from = None;
             }
             (Ok(_), Some(filter)) => self.buffer = filter.push(&self.buffer),
-            (Ok(_), None) | (Err(Failed::ForNow), _) => {}
+            (Ok(_), None) | (Err(Failed::WouldBlock), _) => {}
         }
     }
 
@@ -346,7 +346,7 @@ impl Pump {
     }
 
     /// Returns true if output is still pending.
-    pub(crate) fn owes_output(&self) -> bool {
+    pub(crate) fn has_pending_output(&self) -> bool {
         self.output.is_some() && self.to.is_some()
     }
 
@@ -361,9 +361,9 @@ impl Capture {
     pub(crate) fn step(&mut self, buffer: &mut Vec<u8>) {
         let Some(from) = &self.from else { return };
         match read_into(buffer, from) {
-            Ok(0) | Err(Failed::Finally) => self.from = None,
+            Ok(0) | Err(Failed::Closed) => self.from = None,
             Ok(_) => self.output.push(buffer),
-            Err(Failed::ForNow) => {}
+            Err(Failed::WouldBlock) => {}
         }
     }
 }
@@ -371,9 +371,9 @@ impl Capture {
 /// Reason that nothing was read.
 enum Failed {
     /// Nothing is there yet.
-    ForNow,
+    WouldBlock,
     /// Nothing will be.
-    Finally,
+    Closed,
 }
 
 /// Replaces the content of `buffer` with one chunk. Its memory is not touched before there is data to put in it.
@@ -386,8 +386,8 @@ fn read_into(buffer: &mut Vec<u8>, from: &OwnedFd) -> Result<usize, Failed> {
 impl From<Errno> for Failed {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::AGAIN | Errno::INTR => Self::ForNow,
-            _ => Self::Finally,
+            Errno::AGAIN | Errno::INTR => Self::WouldBlock,
+            _ => Self::Closed,
         }
     }
 }

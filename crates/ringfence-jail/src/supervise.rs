@@ -27,7 +27,7 @@ use crate::watchdog::{self, ExceededLimit, Watchdog};
 const LAST_MESSAGES_MAX: usize = 64;
 
 /// Time that a signal from the caller waits for a program that is about to start.
-const START_PATIENCE: Duration = Duration::from_millis(500);
+const START_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A run younger than this has no janitor: starting one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
@@ -515,7 +515,7 @@ impl<'a> Supervisor<'a> {
     fn pass_on(&mut self, number: i32) {
         // The program may have started, and its first messages arrived, before the report socket closes: init closes it
         // a moment later than the program itself.
-        let until = Instant::now() + START_PATIENCE;
+        let until = Instant::now() + START_TIMEOUT;
         while self.report_open
             && Instant::now() < until
             && ringfence_sys::ready_by(&self.run.report, PollFlags::IN, until).unwrap_or(false)
@@ -716,7 +716,7 @@ impl<'a> Supervisor<'a> {
             (None, None) => None,
         };
         for pump in &mut self.run.plumbing.pumps {
-            while pump.owes_output() {
+            while pump.has_pending_output() {
                 if let Some((fd, flags)) = pump.wants() {
                     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
                     let patience = until.map(ringfence_sys::time_until);

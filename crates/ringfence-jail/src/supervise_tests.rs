@@ -254,7 +254,7 @@ fn a_flood_of_messages_delays_neither_deadline_nor_signal() {
     // On the report socket, while a signal waits for the start of the program: a message for every while it waits.
     let (mut supervisor, mut child) = run(&plan);
     let report = child.report.take().unwrap();
-    let (is_over, talking) = flood(report, b"G".to_vec(), START_PATIENCE / 5);
+    let (is_over, talking) = flood(report, b"G".to_vec(), START_TIMEOUT / 5);
     soon(|| supervisor.pass_on(Signal::TERM.as_raw()));
     assert_eq!(supervisor.stopped, Some(StopReason::Caller(Signal::TERM.as_raw())));
     let ended = soon(|| supervisor.work());

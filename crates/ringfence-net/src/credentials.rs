@@ -57,7 +57,7 @@ const KNOWN_PREFIXES: [&str; 19] = [
     "AKIA",
 ];
 
-/// What the helper needs to put credentials into requests. Passed by descriptor, and never part of a plan.
+/// Values and rules by which the helper puts credentials into requests. Passed by descriptor, and never part of a plan.
 #[derive(Serialize, Deserialize)]
 pub struct Credentials {
     /// Key of the run's certificate authority.

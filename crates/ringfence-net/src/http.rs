@@ -101,7 +101,7 @@ struct Session {
     client: Option<SocketAddr>,
     upstream: RefCell<Option<Upstream>>,
     ready: RefCell<Option<(Request, Dialled)>>,
-    /// What the connection became.
+    /// State of the connection.
     tunnel: RefCell<Option<JoinHandle<()>>>,
 }
 

@@ -354,7 +354,7 @@ const POWERFUL_SOCKETS: &[(&str, &str)] = &[
     ("/emacs", "runs code in this user's editor"),
 ];
 
-/// What the server behind a unix socket does that a run must not be able to do; `None` for other sockets.
+/// Returns the power of the server behind a unix socket that a run must not have; `None` for other sockets.
 pub fn power_of_socket(path: &str) -> Option<&'static str> {
     // `$` stands for the end of the path.
     let path = format!("{}$", path.to_ascii_lowercase());

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_jail::{Fault, Finished, Permit, PreforkedChild, Registry, StdioMode, Task};
+use ringfence_jail::{Finished, LaunchError, Permit, PreforkedChild, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
@@ -93,7 +93,7 @@ pub fn run_one_shot(
     };
     let result = match early {
         Some(early) => match early.run(&task) {
-            Err(Fault::NeedsNewChild) => ringfence_jail::run(&task),
+            Err(LaunchError::NeedsNewChild) => ringfence_jail::run(&task),
             other => other,
         },
         None => ringfence_jail::run(&task),
@@ -125,14 +125,16 @@ impl OneShotChannel {
     }
 
     /// Reads what the guest reported before it ended.
-    pub fn collect(self, finished: Result<Finished, Fault>) -> Result<OneShot, Problem> {
+    pub fn collect(self, finished: Result<Finished, LaunchError>) -> Result<OneShot, Problem> {
         let finished = finished.map_err(|fault| match fault {
-            Fault::Problem(problem) => problem,
-            Fault::NoNamespaces(error) | Fault::NoRoom(error) | Fault::NoCapture(error) => {
+            LaunchError::Problem(problem) => problem,
+            LaunchError::NoNamespaces(error)
+            | LaunchError::NoRoom(error)
+            | LaunchError::NoCapture(error) => {
                 Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
                     .cause(error)
             }
-            Fault::NeedsNewChild => Problem::internal(Code::Launch, "cannot launch the run"),
+            LaunchError::NeedsNewChild => Problem::internal(Code::Launch, "cannot launch the run"),
         })?;
         collect(&self.ours, finished)
     }

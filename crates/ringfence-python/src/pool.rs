@@ -102,7 +102,7 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
 }
 
-/// What a zygote's thread is to do, and how far it is.
+/// Work of a zygote's thread, and its progress.
 #[derive(Debug, Default)]
 pub(crate) struct ZygoteState {
     pub(crate) is_up: bool,
@@ -464,7 +464,7 @@ mod tests {
     use crate::channel;
     use crate::fake_peer::{self, FakeGuest, job, soon};
 
-    /// What the zygotes of a test do on their channels, each on a thread of its own.
+    /// Behaviour of a test's zygotes on their channels, each on a thread of its own.
     type Act = fn(OwnedFd);
 
     /// A pool of one zygote after another that behaves so, and the number of starts.

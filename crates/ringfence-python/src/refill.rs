@@ -98,7 +98,7 @@ struct Line {
     n_failed: u32,
 }
 
-/// What there is to do for a zygote's thread.
+/// Work of a zygote's thread.
 enum Task {
     Stop,
     /// Request so many workers, and wait.

@@ -82,7 +82,7 @@ impl Zygote {
         let cannot = |e: CallError| {
             let problem =
                 Problem::cannot_build(Code::Zygote, "cannot start Python behind the fence");
-            match keeper.last_words() {
+            match keeper.stderr_tail() {
                 Some(words) => problem.cause(words),
                 None => problem.cause(e),
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringfence_jail::{Fault, LaunchRequest, Launched, Launcher};
+use ringfence_jail::{LaunchError, LaunchRequest, Launched, Launcher};
 use ringfence_plan::{CodePlan, Plan, WorkerPlan};
 use ringfence_spec::{Code, Problem, WorkerSpeedups};
 use ringfence_sys::{CallError, Named as _};
@@ -51,10 +51,10 @@ const ZYGOTE_LOADER: &str = "import sys, builtins, posix; \
 pub(crate) const OPTIONS: [&str; 5] = ["-I", "-S", "-X", "utf8", "-c"];
 
 /// Bytes kept of a zygote's stderr, for the error message if it fails.
-const TALK_BYTES_MAX: usize = 16 << 10;
+const STDERR_BYTES_MAX: usize = 16 << 10;
 
 /// Time in which a failed zygote must be dead.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+const STDERR_TAIL_MAX: Duration = Duration::from_secs(1);
 
 /// Work that a zygote does before its first worker, so that no worker has to.
 #[derive(Clone, Debug, Default)]
@@ -137,21 +137,25 @@ impl ZygoteKeeper {
     }
 
     /// Reason that the last zygote ended, with its stderr; one that still runs is ended, and yields `None`.
-    pub(crate) fn last_words(&self) -> Option<String> {
+    pub(crate) fn stderr_tail(&self) -> Option<String> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (launched, talk) = current.zygote.take()?;
-        if !ringfence_sys::is_ready_within(launched.line(), PollFlags::IN, LAST_WORDS_MAX) {
+        if !ringfence_sys::is_ready_within(launched.line(), PollFlags::IN, STDERR_TAIL_MAX) {
             return None;
         }
         let fault = match launched.wait() {
             Ok(finished) => format!("{:?}", finished.ending),
-            Err(Fault::Problem(problem)) => return Some(problem.to_string()),
-            Err(Fault::NoNamespaces(error) | Fault::NoRoom(error) | Fault::NoCapture(error)) => {
+            Err(LaunchError::Problem(problem)) => return Some(problem.to_string()),
+            Err(
+                LaunchError::NoNamespaces(error)
+                | LaunchError::NoRoom(error)
+                | LaunchError::NoCapture(error),
+            ) => {
                 return Some(error.to_string());
             }
-            Err(Fault::NeedsNewChild) => return None,
+            Err(LaunchError::NeedsNewChild) => return None,
         };
-        let mut said = vec![0; TALK_BYTES_MAX];
+        let mut said = vec![0; STDERR_BYTES_MAX];
         let n = rustix::io::read(&talk, &mut said).unwrap_or(0);
         Some(format!("{fault} {}", String::from_utf8_lossy(&said[..n])))
     }

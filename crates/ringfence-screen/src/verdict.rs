@@ -67,7 +67,7 @@ pub struct ScreenVerdict {
     pub risk: ScreenRisk,
     /// Violations in source order, at most [`VIOLATIONS_MAX`] and a last one that counts the rest.
     pub violations: Vec<Violation>,
-    /// What a tighter preset would refuse, in source order, at most [`VIOLATIONS_MAX`].
+    /// Constructs that a tighter preset would refuse, in source order, at most [`VIOLATIONS_MAX`].
     pub findings: Vec<Finding>,
 }
 

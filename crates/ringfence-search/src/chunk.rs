@@ -166,7 +166,7 @@ pub(crate) struct Span<'t, 's> {
 struct Line {
     start: usize,
     number: u32,
-    /// How good a place for a cut is before this line: 0 is a definition or heading.
+    /// Cost of a cut before this line: 0 for a definition or heading.
     cut: u8,
 }
 
@@ -265,7 +265,7 @@ struct Pending<'t> {
 }
 
 impl<'t> Pending<'t> {
-    /// How many lines make up the next chunk, once that is decided.
+    /// Returns the number of lines of the next chunk, once that is decided.
     fn ready(&mut self, end: usize, bytes_min: usize, bytes_max: usize) -> Option<usize> {
         let first = self.lines.first()?.start;
         if end - first <= bytes_max {

@@ -104,7 +104,7 @@ const VENDOR_DIRS: &[&str] = &[
     "external",
 ];
 
-/// Whether a file is a test by its name: `test_x.py`, `x_test.go`, `XTest.java`, `x.spec.ts`.
+/// Returns true if a file is a test by its name: `test_x.py`, `x_test.go`, `XTest.java`, `x.spec.ts`.
 fn is_test_name(path: &str, lower: &str) -> bool {
     let stem = lower.split_once('.').map_or(lower, |(stem, _)| stem);
     if stem.starts_with("test_")

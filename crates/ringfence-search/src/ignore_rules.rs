@@ -1,4 +1,4 @@
-//! Which files are not indexed: those that a `.gitignore` names, hidden ones, and those that look like secrets. Pure: the
+//! Decides which files are not indexed: those that a `.gitignore` names, hidden ones, and those that look like secrets. Pure: the
 //! caller reads the ignore files and walks.
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -46,7 +46,8 @@ impl IgnoreRules {
         }
     }
 
-    /// Whether the last rule that matches `path`, given from the directory of the file, ignores it. `None` if none does.
+    /// Returns true if the last rule that matches `path`, given from the directory of the file, ignores it; `None` if no rule
+    /// matches.
     pub fn decide(&self, path: &str, is_dir: bool) -> Option<bool> {
         if self.rules.is_empty() {
             return None;
@@ -76,12 +77,12 @@ fn parse_rule(line: &str) -> Option<(String, Rule)> {
     Some((glob, Rule { is_negated, is_for_dirs }))
 }
 
-/// Whether a name is hidden.
+/// Returns true if a name is hidden.
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// Whether a file looks like a secret by its name: environment files, private keys, credentials.
+/// Returns true if a file looks like a secret by its name: environment files, private keys, credentials.
 pub fn is_secret(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "id_rsa",

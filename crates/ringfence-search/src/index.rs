@@ -33,7 +33,7 @@ use crate::rank::{Hit, Query, Weights};
 use manifest::{Manifest, Store};
 use segment::Segment;
 
-/// Where a term was found. Terms of different fields are different keys of the dictionary.
+/// Field that a term was found in. Terms of different fields are different keys of the dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     /// Text of a chunk.
@@ -111,7 +111,7 @@ pub trait Source: Sync {
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + '_>>;
 }
 
-/// How far an update is.
+/// Progress of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Files read.
@@ -168,9 +168,9 @@ pub struct UpdateReport {
     pub bytes: u64,
     /// Chunks that were indexed.
     pub chunks: u64,
-    /// Whether everything was done; false if the progress callback ended it.
+    /// True if the update completed; false if the progress callback stopped it.
     pub is_complete: bool,
-    /// Whether a damaged or outdated index was discarded first.
+    /// True if a damaged or outdated index was discarded first.
     pub was_rebuilt: bool,
     /// Time it took.
     pub duration: Duration,
@@ -190,7 +190,7 @@ pub struct IndexStats {
     pub n_segments: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
-    /// Whether the next update starts from nothing, because the index is damaged.
+    /// True if the index is damaged, and the next update rebuilds it.
     pub is_damaged: bool,
 }
 
@@ -234,7 +234,7 @@ impl fmt::Display for IndexError {
 impl std::error::Error for IndexError {}
 
 impl IndexError {
-    /// Whether a rebuild is the way out.
+    /// Returns true if a rebuild repairs this error.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Corrupt { .. } | Self::SegmentMissing)
     }

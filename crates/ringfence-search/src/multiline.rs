@@ -22,7 +22,7 @@ const SHOWN_LINES_MAX: usize = 20;
 /// Bytes read at once.
 const READ_BYTES: u64 = 256 << 10;
 
-/// How the search of a text ended.
+/// End of the search of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All of it was searched, or as much as was needed.

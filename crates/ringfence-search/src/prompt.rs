@@ -182,8 +182,8 @@ const TAGS: &[&str] = &[
 /// Names that do so in square brackets.
 const MARKS: &[&str] = &["inst", "sys"];
 
-/// Whether a bracket and what follows it look like a boundary. Code keeps its generics and indices: an opening tag must be
-/// in lower case and end behind its name, and `[data` must be followed by a digit of a nonce. Looks at the rest of the line only.
+/// Returns true if a bracket and the text after it look like a boundary. Code keeps its generics and indices: an opening tag
+/// must be in lower case and end behind its name, and `[data` must be followed by a digit of a nonce. Looks at the rest of the line only.
 fn is_look_alike(bracket: char, after: &str) -> bool {
     let line = after.chars().take_while(|c| !matches!(c, '\n' | '\r'));
     let is_hidden = |c: char| is_invisible(c) || is_variation(c) || c.is_control();

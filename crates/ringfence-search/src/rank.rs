@@ -274,7 +274,7 @@ impl Asked {
     }
 }
 
-/// How much of a query the path of a file has.
+/// Share of a query that the path of a file has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PathMatch {
     /// Share of the words in the stem.
@@ -313,7 +313,7 @@ impl PathWords {
         Self { stem: words(stem_text), dir: words(dir), stem_folded: whole_name(stem_text) }
     }
 
-    /// How much of the words this path has; `weights` are the words' shares, whose sum is 1.
+    /// Returns the share of the words that this path has; `weights` are the words' shares, whose sum is 1.
     pub(crate) fn matches(&self, words: &[(String, f32)], prefix: f32) -> PathMatch {
         let share = |parts: &[String]| {
             words.iter().map(|(word, weight)| weight * best(word, parts, prefix)).sum()
@@ -321,7 +321,7 @@ impl PathWords {
         PathMatch { stem: share(&self.stem), dir: share(&self.dir) }
     }
 
-    /// Whether a definition of `name` belongs into this file: same name, or its plural.
+    /// Returns true if a definition of `name` belongs into this file: same name, or its plural.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.stem_folded == name || stem(&self.stem_folded) == stem(name)
     }

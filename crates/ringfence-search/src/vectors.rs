@@ -122,7 +122,7 @@ impl VectorIndex {
         self.chunks.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a pattern may cost for each byte of a text: about as many steps as it has characters once its repeats are written out.
+//! Cost of a pattern for each byte of a text: about as many steps as it has characters once its repeats are written out.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};

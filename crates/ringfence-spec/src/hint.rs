@@ -50,7 +50,7 @@ impl LimitKind {
         }
     }
 
-    /// What a program can do about it by itself.
+    /// The way out that a program has by itself.
     const fn instead(self) -> &'static str {
         match self {
             Self::Timeout => "do less in one run, or split the work",
@@ -91,7 +91,7 @@ pub enum Hint {
     Operator {
         /// The words with the flag.
         command_line: String,
-        /// What to ask the operator for.
+        /// The request to the operator.
         request: String,
     },
 }

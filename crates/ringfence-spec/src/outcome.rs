@@ -317,7 +317,7 @@ pub struct Outcome {
     pub denials: Vec<Denial>,
     /// Connections made and refused.
     pub connections: Vec<Connection>,
-    /// What screening noted and did not refuse.
+    /// Findings of screening that were not refused.
     pub findings: Vec<Finding>,
     /// Remarks on how the call was run, such as a requested time above the operator's limit.
     pub notes: Vec<String>,

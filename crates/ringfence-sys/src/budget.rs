@@ -1,5 +1,5 @@
 //! A bound on work that the host does for a run: entries looked at, bytes read, and a moment by which it must be done.
-//! What a run left decides how much there is to do; the budget decides how much of it is done.
+//! Files of a run decide how much work there is; the budget decides how much of it is done.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -20,18 +20,18 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So much from now on.
+    /// Limits entries, bytes and time from now on.
     pub fn new(entries: u32, bytes: u64, time: Duration) -> Self {
         let deadline = Some(Instant::now() + time);
         Self { entries: Cell::new(entries), bytes: Cell::new(bytes), deadline }
     }
 
-    /// So many entries, without bound on bytes and time.
+    /// Limits entries only.
     pub fn entries(entries: u32) -> Self {
         Self { entries: Cell::new(entries), bytes: Cell::new(u64::MAX), deadline: None }
     }
 
-    /// So much time, without bound on entries and bytes.
+    /// Limits time only.
     pub fn time(time: Duration) -> Self {
         Self::new(u32::MAX, u64::MAX, time)
     }

@@ -1,4 +1,4 @@
-//! What the kernel answered, and to what: `mount("proc", "/proc") = EPERM`.
+//! Error of a system call, with its arguments: `mount("proc", "/proc") = EPERM`.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use rustix::io::Errno;
 pub struct CallError {
     /// The call with the arguments that matter.
     pub call: String,
-    /// The answer.
+    /// The errno.
     pub errno: Errno,
 }
 
 impl CallError {
-    /// A failed call from its text and the answer.
+    /// A failed call from its text and its errno.
     pub fn new(call: impl Into<String>, errno: Errno) -> Self {
         Self { call: call.into(), errno }
     }

@@ -79,7 +79,7 @@ pub fn wipe_arguments(label: &str) -> Result<(), CallError> {
         /// `argv[0]` as it was given, which glibc and musl keep.
         static program_invocation_name: *mut u8;
     }
-    // SAFETY: set by the C library before `main`, and changed by nobody here.
+    // SAFETY: set by the C library before `main`, and never changed here.
     let start = unsafe { program_invocation_name };
     // SAFETY: takes and gives an integer.
     let end = unsafe { libc::getauxval(libc::AT_EXECFN) };

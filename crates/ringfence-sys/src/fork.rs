@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::CallError;
 
-/// Which namespaces a child starts in.
+/// Namespaces of a new child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     flags: u64,
@@ -46,7 +46,7 @@ impl Namespaces {
     }
 }
 
-/// Which side of a fork this is.
+/// Side of a fork.
 #[derive(Debug)]
 pub enum Forked {
     /// The parent, with the child's pid and a descriptor for it.
@@ -87,7 +87,7 @@ pub fn unshare(namespaces: Namespaces) -> Result<(), CallError> {
     if result == 0 { Ok(()) } else { Err(CallError::last(describe("unshare", namespaces))) }
 }
 
-/// Whether this process has exactly one thread. Reads `/proc`; when that cannot be read the answer is no.
+/// Returns true if this process has exactly one thread. Reads `/proc`; false if that cannot be read.
 pub fn is_single_threaded() -> bool {
     // A directory of directories has two links of its own and one for each child: see proc(5) on `task`.
     rustix::fs::stat("/proc/self/task").is_ok_and(|stat| stat.st_nlink == 3)
@@ -112,7 +112,7 @@ pub fn fork_into(
 /// Bytes of stack for a child in this process's memory, the guard below it included.
 const STACK_BYTES: usize = 320 << 10;
 
-/// What of it cannot be touched: the largest page of any kernel for x86-64 or arm64. The page size itself cannot be
+/// Size of the guard: the largest page of any kernel for x86-64 or arm64. The page size itself cannot be
 /// asked for here: before Linux 6.4 (`PR_GET_AUXV`) the answer is in `/proc/self/auxv`, which an undumpable process may
 /// not open.
 const GUARD_BYTES: usize = 64 << 10;
@@ -120,7 +120,7 @@ const GUARD_BYTES: usize = 64 << 10;
 /// Starts a process that runs `work` in *this* process's memory while this one stands still, until it executes a
 /// program or ends. No page is copied and none is touched twice, which a fork pays for on both sides.
 ///
-/// What `work` changes in memory stays changed here; its descriptors, directory, credentials and signals are its own.
+/// Changes of memory by `work` stay here; its descriptors, directory, credentials and signals are its own.
 pub fn vfork<F: FnOnce()>(work: F) -> Result<i32, CallError> {
     extern "C" fn enter<F: FnOnce()>(work: *mut libc::c_void) -> libc::c_int {
         // SAFETY: `work` is the slot below, alive while the parent stands still, and taken once.
@@ -202,7 +202,7 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Memory for a stack, with a guard below it that nobody can touch.
+/// Memory for a stack, with a guard page below it.
 #[derive(Debug)]
 struct Stack {
     base: *mut libc::c_void,
@@ -218,13 +218,13 @@ impl Stack {
         let base = unsafe { rustix::mm::mmap_anonymous(none, STACK_BYTES, protection, flags) }
             .map_err(|e| CallError::new("mmap(stack)", e))?;
         let stack = Self { base };
-        // SAFETY: the first pages of that mapping, which nobody uses yet.
+        // SAFETY: the first pages of that mapping, which is unused yet.
         unsafe { rustix::mm::mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }
             .map_err(|e| CallError::new("mprotect(stack)", e))?;
         Ok(stack)
     }
 
-    /// Where a stack that grows downwards begins.
+    /// Top of the stack, which grows downwards.
     fn top(&self) -> *mut libc::c_void {
         // SAFETY: one past the end of the mapping.
         unsafe { self.base.byte_add(STACK_BYTES) }

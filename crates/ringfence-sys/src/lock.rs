@@ -1,5 +1,5 @@
 //! Locks on single bytes of a file that belong to an open file: the kernel lets go when its last descriptor is closed,
-//! also by death, so a held byte says that somebody lives.
+//! also by death, so a held byte means that its holder is alive.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -15,7 +15,7 @@ pub fn hold_byte(fd: impl AsFd, offset: i64) -> Result<bool, CallError> {
     }
 }
 
-/// Whether an open file other than the one behind `fd` holds the byte at `offset`.
+/// Returns true if an open file other than the one behind `fd` holds the byte at `offset`.
 pub fn is_byte_held(fd: impl AsFd, offset: i64) -> Result<bool, CallError> {
     let mut asked = byte(offset);
     control(&fd, libc::F_OFD_GETLK, &mut asked)?;

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::CallError;
 
-/// What to set on a mount and, if asked, on everything below it.
+/// Attributes to set on a mount and, if asked, on everything below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,

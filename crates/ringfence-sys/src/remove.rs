@@ -70,7 +70,7 @@ struct Level {
     name: OsString,
     /// Names that were listed and not looked at yet.
     names: Vec<OsString>,
-    /// Whether its entries changed since it was read from its beginning: the listing may then have missed some.
+    /// True if its entries changed since it was read from its beginning: the listing may then have missed some.
     changed: bool,
 }
 

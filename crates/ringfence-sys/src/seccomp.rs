@@ -41,7 +41,7 @@ struct Program {
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// Names it until it is answered.
+    /// Id of the notification, until it is answered.
     pub id: u64,
     /// The thread, as this process sees it.
     pub pid: u32,
@@ -73,12 +73,12 @@ struct RawReply {
     flags: u32,
 }
 
-/// Whether filters that answer with an errno can be installed here.
+/// Returns true if filters that answer with an errno can be installed here.
 pub fn filter_available() -> bool {
     action_available(RET_ERRNO)
 }
 
-/// Whether filters that notify can be installed here.
+/// Returns true if filters that notify can be installed here.
 pub fn notify_available() -> bool {
     let mut sizes = [0u16; 3];
     // SAFETY: the call writes a `struct seccomp_notif_sizes`, three u16, into `sizes`, which is live.
@@ -146,8 +146,8 @@ pub fn reply(listener: impl AsFd, id: u64, answer: Result<i64, Errno>) -> Result
     send(listener, &RawReply { id, value, error, flags: 0 })
 }
 
-/// Lets the kernel go on with a call. For calls whose arguments are all in registers: what a pointer points to may have
-/// changed since anybody looked.
+/// Lets the kernel go on with a call. For calls whose arguments are all in registers: memory behind a pointer may have
+/// changed since it was checked.
 pub fn let_through(listener: impl AsFd, id: u64) -> Result<(), CallError> {
     const FLAG_CONTINUE: u32 = 1;
     send(listener, &RawReply { id, value: 0, error: 0, flags: FLAG_CONTINUE })
@@ -165,7 +165,7 @@ fn send(listener: impl AsFd, raw: &RawReply) -> Result<(), CallError> {
     if error.errno == Errno::NOENT { Ok(()) } else { Err(error) }
 }
 
-/// Whether the call `id` still waits: after this, what was read of its process was really of that process.
+/// Returns true if the call `id` still waits: after this, what was read of its process was really of that process.
 pub fn is_waiting(listener: impl AsFd, id: u64) -> bool {
     // SAFETY: the kernel reads one u64, which is live.
     let result =

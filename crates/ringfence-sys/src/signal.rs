@@ -85,7 +85,7 @@ impl AsFd for SignalFd {
 
 /// Gives every signal its default action, as a program expects at its start.
 pub fn reset_actions() {
-    // Real-time signals are not ignored by anybody we are started from, and there are as many again.
+    // Without real-time signals, as many again: no parent is expected to ignore those.
     for number in 1..32 {
         // SAFETY: SIG_DFL is a valid action for every signal; SIGKILL and SIGSTOP answer EINVAL, which is fine.
         unsafe { libc::signal(number, libc::SIG_DFL) };

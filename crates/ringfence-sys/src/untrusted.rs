@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::{Budget, CallError, Named};
 
-/// Why a file was not read.
+/// Reason why a file was not read.
 #[derive(Debug)]
 pub enum ReadError {
     /// A directory, link, FIFO, socket or device, instead of a regular file.
@@ -48,7 +48,7 @@ impl From<CallError> for ReadError {
 }
 
 impl ReadError {
-    /// Whether there is no such file.
+    /// Returns true if there is no such file.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Call(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR))
     }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::CallError;
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With this code.
@@ -19,9 +19,9 @@ pub enum Ended {
 /// A child that has been reaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaped {
-    /// Which one.
+    /// Its process id.
     pub pid: i32,
-    /// How it ended.
+    /// Its end.
     pub ended: Ended,
     /// CPU time of it and of everything it had reaped.
     pub cpu: Duration,
@@ -42,14 +42,14 @@ pub fn reap_any(block: bool) -> Result<Option<Reaped>, CallError> {
     }
 }
 
-/// Gives back the memory of a process that is being killed, from this side while it does so itself. It is dead the sooner:
-/// since Linux 6.18 the two begin at different ends. Where that cannot be done the process does it alone.
+/// Frees the memory of a process that is being killed while the process does so itself, by `process_mrelease`. It is dead
+/// sooner: since Linux 6.18 the two begin at different ends. Without support of the kernel this does nothing.
 pub fn release_memory(pidfd: impl AsFd) {
     // SAFETY: takes a descriptor and flags, and touches no memory of ours.
     let _ = unsafe { libc::syscall(libc::SYS_process_mrelease, pidfd.as_fd().as_raw_fd(), 0) };
 }
 
-/// Whether two processes have their memory in common, as a parent and the child it waits for in vfork(2) have.
+/// Returns true if two processes have their memory in common, as a parent and the child it waits for in vfork(2) have.
 pub fn have_memory_in_common(one: i32, other: i32) -> bool {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: takes numbers, and touches no memory of ours.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Whether `RINGFENCE_TEST_REQUIRE` names a feature.
+/// Returns true if `RINGFENCE_TEST_REQUIRE` names a feature.
 pub fn is_required(feature: &str) -> bool {
     let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
     required.split(',').any(|name| name.trim() == feature)
@@ -18,7 +18,7 @@ pub fn missing(feature: &str, reason: &str) {
     say(&format!("SKIPPED {}: {reason} ({feature})", test_name()));
 }
 
-/// Whether this is root, as whom a test must run. The second pass of a root's tests runs as an ordinary user, and has
+/// Returns true if this process is root, as a test requires. The second pass of root's tests runs as an ordinary user, and has
 /// nothing to say of tests that the first has run.
 pub fn needs_root(reason: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -28,7 +28,7 @@ pub fn needs_root(reason: &str) -> bool {
     is_root
 }
 
-/// Whether the tests run once more, as an ordinary user.
+/// Returns true if the tests run once more, as an ordinary user.
 pub fn is_second_pass() -> bool {
     std::env::var_os("RINGFENCE_TEST_AGAIN").is_some()
 }

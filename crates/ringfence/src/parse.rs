@@ -103,7 +103,7 @@ fn colour_asked(arguments: &[OsString]) -> Color {
     }
 }
 
-/// How to run a program or script that stands where a subcommand belongs.
+/// Suggests the command line for a program or script in the place of a subcommand.
 fn way_to_run(word: &OsStr) -> Option<String> {
     use rustix::fs::{Access, access};
     let text = word.to_str()?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::FuzzArgs;
-use super::watched::Watched;
+use super::watched::MonitoredServer;
 use crate::mcp_client::McpClient;
 use crate::random::Random;
 use crate::{CannotTry, Verdict, program};
@@ -190,7 +190,7 @@ fn plus(text: &str) -> &'static str {
 
 /// `ringfence mcp` with two sessions: one for hostile programs, one that none of them may disturb.
 struct Server {
-    watched: Watched,
+    watched: MonitoredServer,
     client: Option<McpClient>,
     hostile: Value,
     honest: Value,
@@ -205,7 +205,8 @@ impl Server {
         std::fs::write(&settings, "[search]\nsearches_per_day = 100000000\n")
             .map_err(|e| format!("cannot write settings: {e}"))?;
         command.arg("--policy").arg(settings);
-        let mut watched = Watched::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let mut watched =
+            MonitoredServer::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let stdin = watched.child.stdin.take().ok_or("no stdin")?;
         let stdout = watched.child.stdout.take().ok_or("no stdout")?;
         let mut client = McpClient::over(stdin, stdout);

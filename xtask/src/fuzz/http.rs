@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::messages::{Known, about, know_every_tool, replace};
 use super::outside::{Answers, Place, Server};
 use super::requests::{self, TOKEN};
-use super::watched::Watched;
+use super::watched::MonitoredServer;
 use crate::random::Random;
 use crate::{CannotTry, program};
 
-/// What an honest client waits at most.
+/// Timeout of the honest client.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a connection is waited for before the next one; whoever asks for a run is answered later.
+/// Timeout of one connection; requests that start a run are answered later.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Connections left open meanwhile. A client has 64 places.
@@ -31,11 +31,11 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// After SIGTERM: as long as runs may go on (`--drain`), and some.
 const END: Duration = Duration::from_secs(15);
 
-/// What may be got without a token.
+/// Routes that need no token.
 const OPEN_TO_ALL: &[&str] = &["healthz", "readyz"];
 
 pub(super) struct Http {
-    watched: Watched,
+    watched: MonitoredServer,
     address: SocketAddr,
     token: String,
     honest: String,
@@ -63,7 +63,7 @@ impl Server for Http {
         let flags =
             ["--rate-per-minute", "off", "--breakers", "off", "--timeout", "2s", "--drain", "3s"];
         let serve = [&["serve", "--listen", "127.0.0.1:0"], &flags[..]].concat();
-        let mut watched = Watched::start(&mut place.ringfence(&serve))?;
+        let mut watched = MonitoredServer::start(&mut place.ringfence(&serve))?;
         let address = watched.says("listening on http://", PATIENCE);
         let address = address.and_then(|address| address.parse().ok());
         let address = address.ok_or("the service does not say where it listens")?;
@@ -85,7 +85,7 @@ impl Server for Http {
         self.honest()
     }
 
-    fn watched(&mut self) -> &mut Watched {
+    fn watched(&mut self) -> &mut MonitoredServer {
         &mut self.watched
     }
 
@@ -289,7 +289,7 @@ fn status(got: &[u8]) -> Option<u16> {
     rest.get(..3)?.parse().ok().filter(|status| (100..600).contains(status))
 }
 
-/// What is in an answer, if all of it is here and JSON.
+/// Body of a complete answer, if it is JSON.
 fn body(got: &[u8]) -> Option<Value> {
     let at = got.windows(4).position(|w| w == b"\r\n\r\n")?;
     serde_json::from_slice(&got[at + 4..]).ok()

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::messages::{self, Known};
 use super::outside::{Answers, Place, Server};
-use super::watched::{Watched, read_lines};
+use super::watched::{MonitoredServer, read_lines};
 use crate::CannotTry;
 use crate::random::Random;
 
-/// What an honest client waits at most, with hundreds of hostile calls before its own.
+/// Timeout of the honest client, behind hundreds of hostile calls.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// After the end of input; the server promises less than a second where nothing else keeps the host busy.
@@ -23,12 +23,12 @@ const END: Duration = Duration::from_secs(10);
 const BUSY: i64 = -32000;
 
 pub(super) struct Mcp {
-    watched: Watched,
+    watched: MonitoredServer,
     stdin: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
     known: Known,
     answers: Answers,
-    /// What every request of the honest client says of itself, where a hello is not enough.
+    /// Metadata of every request of the honest client, if `initialize` is not enough.
     about: Option<Value>,
     n_asked: u64,
 }
@@ -36,7 +36,8 @@ pub(super) struct Mcp {
 impl Server for Mcp {
     fn start(place: &Place) -> Result<Self, CannotTry> {
         let mut command = place.ringfence(&["mcp", "--timeout", "2s"]);
-        let mut watched = Watched::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let mut watched =
+            MonitoredServer::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let stdin = watched.child.stdin.take().ok_or("no stdin")?;
         // A server that stops reading is found out, not waited for.
         rustix::io::ioctl_fionbio(&stdin, true)
@@ -62,7 +63,7 @@ impl Server for Mcp {
         }
         self.write(b"\n")?;
         if n_before > 0 {
-            // Whoever began without a hello, as some of these do, goes on without one: the SDK then wants this every time.
+            // A client that began without `initialize`, as some of these do, goes on without it: the SDK then wants this every time.
             self.about = Some(messages::about("honest"));
         }
         let version = random.one_of(&["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
@@ -76,7 +77,7 @@ impl Server for Mcp {
         self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
     }
 
-    fn watched(&mut self) -> &mut Watched {
+    fn watched(&mut self) -> &mut MonitoredServer {
         &mut self.watched
     }
 

@@ -14,7 +14,7 @@ pub(super) const RUN: &str = "@run@";
 /// Longer than a message may be (16 MiB).
 const TOO_LONG_BYTES: usize = 17 << 20;
 
-/// How deep a message is nested; `serde_json` stops at 128.
+/// Nesting of a message; `serde_json` stops at 128.
 const DEPTHS: &[usize] = &[10, 126, 127, 128, 129, 1000, 100_000];
 
 const METHODS: &[&str] = &[
@@ -149,7 +149,7 @@ const WORDS: &[&str] = &[
     RUN,
 ];
 
-/// What a server said that later messages name.
+/// Values of the server's answers that later messages name.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     session: Option<String>,
@@ -240,7 +240,7 @@ pub(super) fn stateless(random: &mut Random) -> (Vec<u8>, String) {
     (message.to_string().into_bytes(), headers)
 }
 
-/// What a client of the stateless protocol says of itself with every request.
+/// Metadata that a client of the stateless protocol sends with every request.
 pub(super) fn about(name: &str) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -358,7 +358,7 @@ fn id(random: &mut Random) -> Value {
     }
 }
 
-/// A value nobody expects.
+/// An unexpected value.
 fn odd(random: &mut Random) -> Value {
     match random.below(18) {
         0 => Value::Null,

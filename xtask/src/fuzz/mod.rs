@@ -21,10 +21,10 @@ use crate::{CannotTry, Verdict, random};
 
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArgs {
-    /// What to fuzz
+    /// Target
     #[arg(value_enum)]
     target: Target,
-    /// How long
+    /// Duration
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     /// For `screen`: how long one source may take under all four presets, in milliseconds; this is no optimised build

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::FuzzArgs;
-use super::watched::Watched;
+use super::watched::MonitoredServer;
 use crate::random::Random;
 use crate::{CannotTry, Verdict, program};
 
@@ -20,7 +20,7 @@ use crate::{CannotTry, Verdict, program};
 const INPUTS_PER_CHECK: usize = 250;
 
 /// Checks in the life of a server: short lives end in many states, long ones show whether it grows.
-const LIVES: &[usize] = &[1, 2, 5, 60];
+const SERVER_RUNS: &[usize] = &[1, 2, 5, 60];
 
 /// Failures saved before giving up.
 const FAILURES_MAX: usize = 5;
@@ -32,7 +32,7 @@ pub(super) trait Server: Sized {
     /// Does what comes before the first input.
     fn begin(&mut self, random: &mut Random) -> Result<(), String>;
     /// The process.
-    fn watched(&mut self) -> &mut Watched;
+    fn watched(&mut self) -> &mut MonitoredServer;
     /// The next input.
     fn input(random: &mut Random) -> Vec<u8>;
     /// Sends it; what came back by now must be in order.
@@ -41,11 +41,11 @@ pub(super) trait Server: Sized {
     fn honest(&mut self) -> Result<(), String>;
     /// Asks it to end, which it must.
     fn end(&mut self, random: &mut Random) -> Result<(), String>;
-    /// What it answered to inputs.
+    /// Its answers to inputs.
     fn answers(&self) -> &Answers;
 }
 
-/// How often each kind of answer was given: whoever only ever refuses is not being fuzzed.
+/// Number of answers of each kind: a target that only refuses is not being fuzzed.
 pub(super) type Answers = BTreeMap<String, u64>;
 
 /// Directories of one server, gone with it, and the binary.
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// What was done and found.
+/// Inputs and findings.
 #[derive(Default)]
 struct Found {
     n_inputs: usize,
@@ -106,7 +106,8 @@ pub(super) fn fuzz<S: Server>(args: &FuzzArgs, seed: u64) -> Result<Verdict, Can
     while Instant::now() < deadline && found.failures.len() < FAILURES_MAX {
         let own_seed = seed.wrapping_add(found.n_servers);
         let mut recent = Vec::new();
-        if let Err(why) = one_life::<S>(&binary, own_seed, deadline, &mut recent, &mut found)? {
+        if let Err(why) = one_server_run::<S>(&binary, own_seed, deadline, &mut recent, &mut found)?
+        {
             let inputs = save(&recent)?;
             eprintln!("FAILED with --seed {own_seed}: {why}");
             found.failures.push(Failure { why, seed: own_seed, inputs });
@@ -117,7 +118,7 @@ pub(super) fn fuzz<S: Server>(args: &FuzzArgs, seed: u64) -> Result<Verdict, Can
 }
 
 /// One server from start to end; what it was sent since it was last known to be well is in `recent`.
-fn one_life<S: Server>(
+fn one_server_run<S: Server>(
     binary: &Path,
     seed: u64,
     deadline: Instant,
@@ -131,7 +132,7 @@ fn one_life<S: Server>(
     found.n_servers += 1;
     let mut live = || {
         server.begin(&mut random)?;
-        for _ in 0..random.one_of(LIVES) {
+        for _ in 0..random.one_of(SERVER_RUNS) {
             recent.clear();
             for _ in 0..INPUTS_PER_CHECK {
                 let input = S::input(&mut random);

@@ -117,7 +117,7 @@ const HEADERS: &[&str] = &[
     "TE: trailers",
 ];
 
-/// How a body says where it ends. `N` is its length.
+/// Headers that give the length of a body, `N`.
 const FRAMES: &[&str] = &[
     "Content-Length: N\r\nContent-Length: N",
     "Content-Length: N\r\nContent-Length: 5",

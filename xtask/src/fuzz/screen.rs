@@ -24,7 +24,7 @@ const SOURCES_MIN: u64 = 200;
 /// Failures saved before giving up.
 const FAILURES_MAX: usize = 20;
 
-/// What a run found.
+/// Findings of a run.
 #[derive(Debug, Default)]
 struct Found {
     n_sources: u64,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::{CannotTry, process, soak};
 
-/// What a server may hold: a few messages of 16 MiB on their way, and what it keeps of runs (32 MiB a client).
+/// Memory limit of a server: a few messages of 16 MiB on their way, and results of runs (32 MiB a client).
 const MEMORY_KIB_MAX: u64 = 400 << 10;
 
-/// What it may hold more in the last quarter of its life than in the second, besides a quarter of it: an allocator keeps
+/// Limit of its growth from the second to the last quarter of its life, besides a quarter of it: an allocator keeps
 /// what a long message took.
 const SLACK_KIB: u64 = 32 << 10;
 
@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 const LINES_MAX: usize = 50;
 
 /// A server; killed with this value.
-pub(super) struct Watched {
+pub(super) struct MonitoredServer {
     pub(super) child: Child,
     lines: Receiver<Vec<u8>>,
     said: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Watched {
     descriptors: Vec<u64>,
 }
 
-impl Watched {
+impl MonitoredServer {
     pub(super) fn start(command: &mut Command) -> Result<Self, CannotTry> {
         let mut child = command
             .stderr(Stdio::piped())
@@ -58,7 +58,7 @@ impl Watched {
         }
     }
 
-    /// Whether it lives, has not panicked, and holds no more than it may.
+    /// Returns an error if it died, panicked or exceeds its limits.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.lives()?;
         let pid = self.child.id();
@@ -71,7 +71,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Whether it lives and has not panicked.
+    /// Returns an error if it died or panicked.
     pub(super) fn lives(&mut self) -> Result<(), String> {
         self.listen()?;
         match self.child.try_wait() {
@@ -94,7 +94,7 @@ impl Watched {
         left()
     }
 
-    /// What it held at most, in KiB.
+    /// Its peak memory, in KiB.
     pub(super) fn memory_kib_max(&self) -> u64 {
         self.memory_kib.iter().copied().max().unwrap_or(0)
     }
@@ -119,7 +119,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for MonitoredServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -143,7 +143,7 @@ fn text(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-/// Whether the last quarter holds much more than the second. The first is for warming up.
+/// Returns an error if the last quarter holds much more than the second. The first is for warming up.
 fn grown(what: &str, samples: &[u64], slack: u64) -> Result<(), String> {
     if samples.len() < CHECKS_MIN {
         return Ok(());
@@ -161,7 +161,7 @@ fn grown(what: &str, samples: &[u64], slack: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether anything of it is left. This process is a subreaper, so whatever lost its parent is below it.
+/// Returns an error if a process of it is left. This process is a subreaper, so orphans are below it.
 fn left() -> Result<(), String> {
     let deadline = Instant::now() + SETTLE;
     loop {

@@ -13,11 +13,11 @@ use super::FuzzArgs;
 use crate::random::Random;
 use crate::{CannotTry, Verdict, program};
 
-/// What fills a workspace, and what measures a start.
+/// Programs that fill a workspace, and that measure a start.
 const HOSTILE: &str = include_str!("hostile.py");
 const MEASURE: &str = include_str!("measure.py");
 
-/// How long one workspace is filled.
+/// Time for filling one workspace.
 const FILL_SECONDS: u64 = 10;
 
 /// Starts of which the cheapest counts: what else the machine does makes one dearer, never cheaper.
@@ -26,7 +26,7 @@ const STARTS: usize = 7;
 /// A start that takes longer hangs.
 const START_SECONDS: u64 = 60;
 
-/// What the user made before, one of these.
+/// Workspaces as the user made them; one of these.
 const CHECKOUTS: &[&str] = &[
     "git init -q . && git commit -q --allow-empty -m one",
     "git init -q ../origin && git -C ../origin commit -q --allow-empty -m o && git init -q . && \

@@ -20,13 +20,13 @@ use crate::soak::world::World;
 /// From before the launcher is there to the middle of the load.
 const MOMENT_US_MAX: u64 = 1_200_000;
 
-/// What is there after this was left.
+/// Time after which leftovers count.
 const GONE: Duration = Duration::from_secs(1);
 
 /// The last start, which tidies, ends by itself.
 const TIDY_MAX: Duration = Duration::from_mins(1);
 
-/// What a data directory has when no run and no session is there.
+/// Entries of a data directory without runs and sessions.
 const AT_REST: [&str; 6] =
     ["git", "ledger", "session-owners", "sessions", "sessions.key", "workspaces"];
 
@@ -72,15 +72,15 @@ pub(crate) fn soak(world: &World, n_kills: u32, seed: u64) -> Result<Findings, C
     Ok(seen.findings(n_kills, seed))
 }
 
-/// What a service said before it was killed.
+/// Answers of a service before it was killed.
 #[derive(Default)]
-struct Heard {
+struct Responses {
     ready: bool,
     acknowledged: Vec<String>,
     wrong: Vec<String>,
 }
 
-impl Heard {
+impl Responses {
     fn line(&mut self, line: &str) {
         match line.split_once(' ').unwrap_or((line, "")) {
             ("ready", _) => self.ready = true,
@@ -91,7 +91,7 @@ impl Heard {
 }
 
 /// Kills a service in a new data directory; the next one there must start and find nothing strange.
-fn first_start(world: &World, moment: Duration) -> Result<Heard, CannotTry> {
+fn first_start(world: &World, moment: Duration) -> Result<Responses, CannotTry> {
     let data = world.state().join("first");
     let mut heard = kill_one(world, &data, moment)?;
     heard.wrong.extend(tidy(world, &data)?.wrong);
@@ -101,7 +101,7 @@ fn first_start(world: &World, moment: Duration) -> Result<Heard, CannotTry> {
     Ok(heard)
 }
 
-fn kill_one(world: &World, data: &Path, moment: Duration) -> Result<Heard, CannotTry> {
+fn kill_one(world: &World, data: &Path, moment: Duration) -> Result<Responses, CannotTry> {
     let mut child = world
         .service(data, &[])
         .stdout(Stdio::piped())
@@ -130,8 +130,8 @@ fn kill_one(world: &World, data: &Path, moment: Duration) -> Result<Heard, Canno
     Ok(heard)
 }
 
-fn listen(stdout: std::process::ChildStdout) -> Heard {
-    let mut heard = Heard::default();
+fn listen(stdout: std::process::ChildStdout) -> Responses {
+    let mut heard = Responses::default();
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         heard.line(&line);
     }
@@ -139,7 +139,7 @@ fn listen(stdout: std::process::ChildStdout) -> Heard {
 }
 
 /// A last start that closes all sessions and ends.
-fn tidy(world: &World, data: &Path) -> Result<Heard, CannotTry> {
+fn tidy(world: &World, data: &Path) -> Result<Responses, CannotTry> {
     let mut child = world
         .service(data, &["tidy"])
         .stdout(Stdio::piped())
@@ -157,7 +157,7 @@ fn tidy(world: &World, data: &Path) -> Result<Heard, CannotTry> {
     Ok(heard)
 }
 
-/// What the ledger showed so far, row by row.
+/// Rows of the ledger seen so far.
 #[derive(Default)]
 struct Seen {
     last_seq: i64,
@@ -174,7 +174,7 @@ struct Seen {
 
 impl Seen {
     /// Looks at the ledger after one death.
-    fn round(&mut self, ledger: &Path, heard: &Heard, n: u32) -> Result<(), CannotTry> {
+    fn round(&mut self, ledger: &Path, heard: &Responses, n: u32) -> Result<(), CannotTry> {
         let cannot = |p: ringfence_spec::Problem| format!("kill {n}: the ledger: {p:?}");
         self.complain(heard.wrong.iter().map(|what| format!("kill {n}: {what}")));
         self.n_ready += u32::from(heard.ready);
@@ -274,7 +274,7 @@ impl Seen {
     }
 }
 
-/// What should not be in a data directory at rest.
+/// Returns entries that should not be in a data directory at rest.
 fn strange(data: &Path) -> Vec<String> {
     let names = |dir: PathBuf| {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

@@ -9,13 +9,13 @@ use crate::CannotTry;
 use crate::soak::Findings;
 use crate::soak::world::World;
 
-/// What Jain's index of the honest clients' shares must reach.
+/// Minimum of Jain's index of the honest clients' shares.
 const JAIN_MIN: f64 = 0.95;
 
-/// How much longer than without the hostile client 99 of 100 honest runs may take.
+/// Limit of the 99th percentile of honest runs, in times of that without the hostile client.
 const P99_RATIO_MAX: f64 = 2.0;
 
-/// What the service's memory may differ between the last quarter and the one before it.
+/// Limit of the difference of the service's memory between the last two quarters.
 const MEMORY_RATIO_MAX: f64 = 1.05;
 
 /// The part of honest runs at half of the capacity that may be refused, or as many as without the hostile client.
@@ -46,7 +46,7 @@ pub(crate) fn soak(world: &World, n_runs: u32, n_clients: u32) -> Result<Finding
         }
     };
     demand(jain >= JAIN_MIN, format!("Jain's index is {jain:.3}, less than {JAIN_MIN}"));
-    // Where the host itself is too busy, some are refused without anybody's hostility.
+    // Where the host itself is too busy, some are refused without the hostile client, too.
     let bearable = refused[0].max(number("/waits_ms/with/runs") * REFUSED_MAX);
     demand(refused[1] <= bearable, format!("{} honest runs were refused", refused[1]));
     if n_runs >= RUNS_MIN {

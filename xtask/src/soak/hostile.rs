@@ -1,4 +1,4 @@
-//! Programs that do not want to die. Each carries a number nobody else has in its command line, by which it is found.
+//! Programs that do not want to die. Each has a unique number in its command line, by which it is found.
 
 /// One of them: what it does, and the shell script that does it.
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ impl Leftovers {
         }
     }
 
-    /// What is here and was not there.
+    /// Returns entries that are new.
     pub(crate) fn beyond(self, before: &Self) -> Self {
         let kinds = self.kinds.into_iter().zip(&before.kinds);
         Self { kinds: kinds.map(|((kind, now), (_, was))| (kind, &now - was)).collect() }
@@ -80,7 +80,7 @@ pub(crate) fn settle_within(world: &World, patience: Duration) -> usize {
     let mut n_reaped = 0;
     loop {
         let alive = !descendants().0.is_empty() || !marked(world.mark()).is_empty();
-        // After the look, so that whoever ended meanwhile is no zombie.
+        // After the check, so that processes that ended meanwhile are reaped too.
         n_reaped += reap();
         if !alive || started.elapsed() > patience {
             return n_reaped;
@@ -131,7 +131,7 @@ fn cgroups() -> BTreeSet<String> {
             entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("ringfence-"));
         dirs.map(|e| e.path()).filter(empty).collect()
     };
-    // Somebody else's run may be between making its leaf and entering it: look again.
+    // Another run may be between making its leaf and entering it: look again.
     let first = leaves();
     if first.is_empty() {
         return BTreeSet::new();
@@ -167,7 +167,7 @@ pub(crate) fn below(root: u32) -> Vec<Stat> {
     all
 }
 
-/// Everything with the mark in its command line, whoever its parent is.
+/// Processes with the mark in their command line, whatever their parent.
 fn marked(mark: &str) -> BTreeSet<String> {
     let has = |pid: &u32| {
         fs::read(format!("/proc/{pid}/cmdline"))

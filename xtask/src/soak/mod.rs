@@ -25,7 +25,7 @@ pub(crate) use leftovers::{below, cgroup_parents, reap};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {
-    /// How many runs; 1,000, or 10,000 for `--fair`, 20,000 for `--parallel`, 1,000,000 for `--service`
+    /// Number of runs [default: 1,000; 10,000 for `--fair`, 20,000 for `--parallel`, 1,000,000 for `--service`]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// The binary to prove; a release build of this workspace when not given
@@ -34,10 +34,10 @@ pub(crate) struct SoakArgs {
     /// The tier to prove; `landlock` takes user namespaces away first
     #[arg(long, value_enum, default_value_t = SoakTier::Namespaces)]
     tier: SoakTier,
-    /// How late 99 of 100 may be, in milliseconds; the promise is the default
+    /// Limit of the 99th percentile of the time past a deadline, in milliseconds; the promise is the default
     #[arg(long, value_name = "MS", default_value_t = 100.0)]
     overshoot_p99_max: f64,
-    /// Run as this user (needs root); in the tier `landlock` root is user 61234 if nobody is named
+    /// Run as this user (needs root) [default as root in the tier `landlock`: 61234]
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
     /// Kill ringfence itself at random moments instead of waiting for deadlines
@@ -49,13 +49,13 @@ pub(crate) struct SoakArgs {
     /// Kill a service under load at random moments, on one data directory, and look at its ledger
     #[arg(long, conflicts_with_all = ["kill_supervisor", "python"])]
     engine: bool,
-    /// How many times, for `--engine`
+    /// Number of kills, for `--engine`
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     kills: u32,
     /// 200 clients of one service, one of them hostile: each gets its share, in time
     #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine"])]
     fair: bool,
-    /// How many clients, for `--fair`
+    /// Number of clients, for `--fair`
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     clients: u32,
     /// Commands, one-shot programs and batches at once in one workspace
@@ -64,7 +64,7 @@ pub(crate) struct SoakArgs {
     /// Python programs through one service over HTTP: its memory, descriptors and processes stay what they were
     #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine", "fair", "parallel"])]
     service: bool,
-    /// How many at once, for `--parallel`
+    /// Number of parallel jobs, for `--parallel`
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
     /// Chooses the moments of `--kill-supervisor` and `--engine`; printed, so that a run can be repeated
@@ -89,8 +89,8 @@ impl SoakTier {
         }
     }
 
-    /// As whom root proves it, if not as itself: ringfence refuses whoever is root outside a user namespace, and this
-    /// tier is proved in one.
+    /// User that replaces root: ringfence refuses root of the host outside of a user namespace, and this tier is tested in
+    /// one.
     fn stand_in(self) -> Option<u32> {
         let root = rustix::process::getuid().is_root();
         (self == Self::Landlock && root).then_some(ORDINARY_ID)
@@ -100,7 +100,7 @@ impl SoakTier {
 /// An id that no distribution hands out and no passwd knows.
 const ORDINARY_ID: u32 = 61_234;
 
-/// What a soak found, as JSON and as a verdict.
+/// Findings of a soak, as JSON and as a verdict.
 struct Findings {
     report: Value,
     table: String,
@@ -114,7 +114,7 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         SoakArgs { fair: true, .. } => program::example("fair", args.binary.as_ref())?,
         _ => program::ringfence(args.binary.as_ref())?,
     };
-    // Whatever a run leaves alive or unreaped comes to us, so counting our descendants finds it and nobody else's.
+    // Processes that a run leaves alive or unreaped become children of this one, so counting its descendants finds them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| format!("cannot become a subreaper: {e}"))?;
     let user = args.user.or_else(|| args.tier.stand_in());

@@ -1,5 +1,5 @@
 //! Python programs that do not end, through one batch: each ended at its deadline, and the ordinary ones between them
-//! answered, while somebody kills workers.
+//! answered, while workers are killed.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -13,7 +13,7 @@ use crate::vm::kernel::Kernel;
 use crate::vm::newc::Archive;
 use crate::vm::steps::SCENARIOS;
 
-/// What init and the steps use.
+/// Tools of init and the steps.
 const TOOLS: [&str; 34] = [
     "sh",
     "base64",
@@ -79,13 +79,13 @@ const ACCOUNTS: [(&str, u32, &str); 5] = [
     ("etc/nsswitch.conf", 0o644, "passwd: files\nhosts: files\n"),
 ];
 
-/// What attacks and their twins use besides.
+/// Further tools of attacks and their twins.
 const ATTACK_TOOLS: [&str; 14] = [
     "bash", "date", "git", "ln", "mkfifo", "readlink", "realpath", "rmdir", "seq", "stat", "tee",
     "umount", "unshare", "wc",
 ];
 
-/// How much slower than a processor its emulation is, on a busy host: a benign program gets that many times the time.
+/// Slowness of emulation on a busy host: a benign program gets that many times the time.
 const SLOWNESS: u32 = 10;
 
 /// The attacks of `escapes/`, run by their own harness.
@@ -96,7 +96,7 @@ pub(crate) struct Attacks {
     pub(crate) only: String,
 }
 
-/// What the image holds besides the system.
+/// Contents of the image besides the system.
 pub(crate) struct Contents<'a> {
     /// The binary under proof.
     pub(crate) binary: &'a Path,

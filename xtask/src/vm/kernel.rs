@@ -16,7 +16,7 @@ pub(crate) struct Kernel {
     pub(crate) modules: Vec<PathBuf>,
 }
 
-/// What the machine loads: filesystems in files for the workspaces, and two socket families that attacks ask for.
+/// Modules that the machine loads: filesystems in files for the workspaces, and two socket families that attacks ask for.
 /// None of them needs another.
 const MODULES: [&str; 3] = ["drivers/block/loop", "net/netfilter/nfnetlink", "net/vmw_vsock/vsock"];
 

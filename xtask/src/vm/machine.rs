@@ -18,7 +18,7 @@ const LONG_UPTIME_MAX: Duration = Duration::from_hours(2);
 const STEP_MAX: Duration = Duration::from_secs(90);
 const LONG_STEP_MAX: Duration = Duration::from_secs(7000);
 
-/// What one step answered.
+/// Answer of one step.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) number: usize,

@@ -121,7 +121,7 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     Ok(if n_wrong == 0 { Verdict::Held } else { Verdict::Failed })
 }
 
-/// What a step said it did not try: loud here too, where its output is not shown.
+/// Skips that a step reported: loud here too, where its output is not shown.
 fn skipped(answers: &[Answer]) -> Vec<&str> {
     let lines = answers.iter().flat_map(|answer| answer.stdout.lines());
     lines.filter(|line| line.contains("SKIPPED")).collect()

@@ -1,4 +1,4 @@
-//! What is done in each machine, by whom, and what must come of it. A step is a row.
+//! Steps of each machine: user, command, expected result. A step is a row.
 
 use serde_json::Value;
 
@@ -12,15 +12,15 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// Added to the kernel's command line.
     pub(crate) kernel_line: &'static str,
-    /// Whether user namespaces are used up.
+    /// User namespaces of ordinary users.
     pub(crate) user_namespaces: UserNamespaces,
     pub(crate) duration: Duration,
-    /// What the image holds besides.
+    /// Contents of the image besides the system.
     pub(crate) needs: Needs,
     pub(crate) steps: &'static [Step],
 }
 
-/// Whether a machine lets anyone create user namespaces.
+/// User namespaces of ordinary users on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserNamespaces {
     Usable,
@@ -57,7 +57,7 @@ pub(crate) struct Step {
     pub(crate) expect: &'static [Expect],
 }
 
-/// Who does it; each has a home and a workspace of their own.
+/// User of a step; each has a home and a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     /// Uid 0 in the root cgroup.
@@ -416,7 +416,7 @@ pub(crate) const SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// What a start costs, counted; its table is printed.
+/// Counts the cost of a start; its table is printed.
 const COSTS: &[Step] = &[
     step("start", Root, "python3 /vm/cost.py /sys/fs/cgroup", COUNTED),
     step("start", User, "python3 /vm/cost.py", COUNTED),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ringfence_audit::{
-    Entry, Expectations, Fault, KeepAll, Ledger, LedgerSettings, Reader, RunStatus, Verification,
-    verify,
+    Entry, Expectations, FindingKind, KeepAll, Ledger, LedgerSettings, Reader, RunStatus,
+    Verification, verify,
 };
 use ringfence_spec::RunId;
 use ringfence_testing::{BoundedCommand as _, TimeLimit, limit};
@@ -56,7 +56,7 @@ impl Scene {
     }
 
     /// The first thing wrong.
-    pub(crate) fn first_fault(&self) -> (i64, Fault) {
+    pub(crate) fn first_fault(&self) -> (i64, FindingKind) {
         let check = self.verify();
         assert_eq!(check.intact, check.findings.is_empty());
         let first = check.findings.first().expect("something is wrong, and verify found nothing");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ringfence_audit::{BodyState, Fault, Filter, Kind, verify_archive};
+use ringfence_audit::{BodyState, Filter, FindingKind, Kind, verify_archive};
 
 use crate::harness::{Scene, runs, start};
 
@@ -31,7 +31,7 @@ fn expired_bodies_are_archived_and_the_chain_still_verifies() {
     assert_eq!(ledger.archive_session("session-1").unwrap().rows, 0);
     // A column of a cleared row is still guarded, and so is a body that nobody said was cleared.
     scene.sqlite().execute_batch("UPDATE entries SET client = 'x' WHERE seq = 3").unwrap();
-    assert_eq!(scene.first_fault(), (3, Fault::Edited));
+    assert_eq!(scene.first_fault(), (3, FindingKind::Edited));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_body_cleared_beside_an_honest_clearing_is_found() {
     ledger.archive_session("session-2").unwrap();
     scene.assert_intact();
     scene.sqlite().execute_batch("UPDATE entries SET body = NULL WHERE seq = 9").unwrap();
-    assert_eq!(scene.first_fault(), (9, Fault::Cleared));
+    assert_eq!(scene.first_fault(), (9, FindingKind::Cleared));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn one_changed_byte_of_an_archive_is_found() {
     fs::write(&archive, &good).unwrap();
     let other = Scene::new();
     let root = other.open().root_key();
-    assert_eq!(verify_archive(&archive, root).unwrap().findings[0].fault, Fault::BadKey);
+    assert_eq!(verify_archive(&archive, root).unwrap().findings[0].fault, FindingKind::BadKey);
     assert_eq!(
         verify_archive(&scene.path().join("none"), None).unwrap_err().code.as_str(),
         "archive_unreadable"

@@ -19,7 +19,7 @@ fn hide(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(SECRET, "[redacted]"))
 }
 
-/// Whether any file below `dir` holds `needle`.
+/// Returns true if any file below `dir` holds `needle`.
 fn on_disk(dir: &Path, needle: &str) -> bool {
     std::fs::read_dir(dir).unwrap().flatten().any(|entry| {
         let path = entry.path();

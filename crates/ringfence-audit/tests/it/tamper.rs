@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
-use ringfence_audit::{Anchor, Expectations, Fault, FileSink, verify};
+use ringfence_audit::{Anchor, Expectations, FileSink, FindingKind, verify};
 
 use crate::harness::{Scene, copy_dir, runs};
 
@@ -46,7 +46,7 @@ fn make(scene: &Scene) {
     ledger.compact().unwrap();
 }
 
-fn by_sql(statement: &str, seq: i64, fault: Fault) {
+fn by_sql(statement: &str, seq: i64, fault: FindingKind) {
     for scene in [compacted(), half_compacted()] {
         scene.sqlite().execute_batch(statement).unwrap();
         assert_eq!(scene.first_fault(), (seq, fault), "{statement}");
@@ -76,15 +76,19 @@ fn an_edit_of_any_column_is_found() {
     ];
     for edit in edits {
         let found = if edit == "status = 'error'" { 7 } else { 8 };
-        by_sql(&format!("UPDATE entries SET {edit} WHERE seq = {found}"), found, Fault::Edited);
+        by_sql(
+            &format!("UPDATE entries SET {edit} WHERE seq = {found}"),
+            found,
+            FindingKind::Edited,
+        );
     }
 }
 
 #[test]
 fn a_deleted_row_is_found() {
-    by_sql("DELETE FROM entries WHERE seq = 8", 8, Fault::Missing);
-    by_sql("DELETE FROM entries WHERE seq = 1", 1, Fault::Missing);
-    by_sql("DELETE FROM entries WHERE seq BETWEEN 8 AND 30", 8, Fault::Missing);
+    by_sql("DELETE FROM entries WHERE seq = 8", 8, FindingKind::Missing);
+    by_sql("DELETE FROM entries WHERE seq = 1", 1, FindingKind::Missing);
+    by_sql("DELETE FROM entries WHERE seq BETWEEN 8 AND 30", 8, FindingKind::Missing);
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_deleted_row_whose_place_was_filled_is_found() {
     by_sql(
         "DELETE FROM entries WHERE seq = 8; UPDATE entries SET seq = seq - 1 WHERE seq > 8",
         8,
-        Fault::Edited,
+        FindingKind::Edited,
     );
 }
 
@@ -103,7 +107,7 @@ fn an_inserted_row_is_found() {
          INSERT INTO entries SELECT 8, at_ms, epoch, writer, kind, run_id, 'planted', client, tool, status, risk,
          body_hash, chain, body FROM entries WHERE seq = 7",
         8,
-        Fault::Inserted,
+        FindingKind::Inserted,
     );
 }
 
@@ -116,7 +120,7 @@ fn reordered_rows_are_found() {
                  UPDATE entries SET seq = {b} WHERE seq = -1"
             ),
             a,
-            Fault::Reordered,
+            FindingKind::Reordered,
         );
     }
 }
@@ -125,26 +129,26 @@ fn reordered_rows_are_found() {
 fn a_truncated_tail_is_found() {
     let scene = compacted();
     scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
-    assert_eq!(scene.first_fault(), (36, Fault::Truncated));
+    assert_eq!(scene.first_fault(), (36, FindingKind::Truncated));
     // With rows behind them in the intake, they are a hole.
     let scene = half_compacted();
     scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
-    assert_eq!(scene.first_fault(), (36, Fault::Missing));
+    assert_eq!(scene.first_fault(), (36, FindingKind::Missing));
 }
 
 #[test]
 fn no_rows_at_all_are_found() {
     let scene = compacted();
     scene.sqlite().execute_batch("DELETE FROM entries").unwrap();
-    assert_eq!(scene.first_fault(), (1, Fault::Truncated));
+    assert_eq!(scene.first_fault(), (1, FindingKind::Truncated));
     let scene = half_compacted();
     fs::remove_file(scene.path().join("ledger.db")).unwrap();
-    assert_eq!(scene.first_fault(), (1, Fault::Missing));
+    assert_eq!(scene.first_fault(), (1, FindingKind::Missing));
 }
 
 #[test]
 fn a_cleared_body_is_found_when_no_row_speaks_of_it() {
-    by_sql("UPDATE entries SET body = NULL WHERE seq = 8", 8, Fault::Cleared);
+    by_sql("UPDATE entries SET body = NULL WHERE seq = 8", 8, FindingKind::Cleared);
 }
 
 #[test]
@@ -168,11 +172,11 @@ fn a_shortened_intake_is_found_and_the_next_writer_does_not_cover_it_up() {
     let text = fs::read_to_string(&path).unwrap();
     let kept: String = text.split_inclusive('\n').take(2).collect();
     fs::write(&path, kept).unwrap();
-    assert_eq!(scene.first_fault(), (44, Fault::Truncated));
+    assert_eq!(scene.first_fault(), (44, FindingKind::Truncated));
     runs(&scene.open(), 30..31);
-    assert_eq!(scene.first_fault(), (44, Fault::Missing));
+    assert_eq!(scene.first_fault(), (44, FindingKind::Missing));
     scene.open().compact().unwrap();
-    assert_eq!(scene.first_fault(), (44, Fault::Missing));
+    assert_eq!(scene.first_fault(), (44, FindingKind::Missing));
 }
 
 #[test]
@@ -184,9 +188,9 @@ fn rows_added_without_the_key_are_found_and_stay_noted() {
     text.push_str(&last.replace("\"seq\":45", "\"seq\":46"));
     text.push('\n');
     fs::write(&path, text).unwrap();
-    assert_eq!(scene.first_fault(), (46, Fault::Edited));
+    assert_eq!(scene.first_fault(), (46, FindingKind::Edited));
     runs(&scene.open(), 30..31);
-    assert_eq!(scene.first_fault(), (46, Fault::Noted));
+    assert_eq!(scene.first_fault(), (46, FindingKind::Noted));
 }
 
 #[test]
@@ -200,9 +204,9 @@ fn a_missing_or_forged_head_is_found_and_stays_noted() {
         } else {
             fs::remove_file(&path).unwrap();
         }
-        assert_eq!(scene.first_fault(), (45, Fault::BadHead));
+        assert_eq!(scene.first_fault(), (45, FindingKind::BadHead));
         runs(&scene.open(), 30..31);
-        assert_eq!(scene.first_fault(), (46, Fault::Noted));
+        assert_eq!(scene.first_fault(), (46, FindingKind::Noted));
     }
 }
 
@@ -211,7 +215,7 @@ fn a_swapped_key_is_found_and_not_signed_with() {
     let (scene, other) = (half_compacted(), another());
     let key = |scene: &Scene| scene.path().join("keys/epoch-2.key");
     fs::copy(key(&other), key(&scene)).unwrap();
-    assert_eq!(scene.first_fault(), (45, Fault::BadKey));
+    assert_eq!(scene.first_fault(), (45, FindingKind::BadKey));
     let problem = scene.open().append(&crate::harness::start(99)).unwrap_err();
     assert_eq!(problem.code.as_str(), "ledger_corrupt");
 }
@@ -222,9 +226,9 @@ fn another_root_is_found() {
     let root = other.open().root_key();
     let expected = Expectations { root, ..Expectations::default() };
     let check = verify(&scene.path(), &expected).unwrap();
-    assert_eq!(check.findings[0].fault, Fault::BadKey);
+    assert_eq!(check.findings[0].fault, FindingKind::BadKey);
     fs::copy(other.path().join("keys/root.pub"), scene.path().join("keys/root.pub")).unwrap();
-    assert_eq!(scene.first_fault(), (1, Fault::BadKey));
+    assert_eq!(scene.first_fault(), (1, FindingKind::BadKey));
 }
 
 #[test]
@@ -267,11 +271,11 @@ fn an_older_copy_is_found_by_an_anchor_and_only_by_one() {
     // The copy is whole by itself: nothing beside it can tell.
     assert!(verify(&copy, &Expectations::default()).unwrap().intact);
     let findings = verify(&copy, &expected).unwrap().findings;
-    assert_eq!((findings[0].seq, findings[0].fault), (49, Fault::OlderThanAnchor));
+    assert_eq!((findings[0].seq, findings[0].fault), (49, FindingKind::OlderThanAnchor));
     // Nor does another history of the same length pass.
     runs(&ringfence_audit::Ledger::open(&copy, crate::harness::settings()).unwrap(), 50..52);
     let findings = verify(&copy, &expected).unwrap().findings;
-    assert_eq!((findings[0].seq, findings[0].fault), (49, Fault::OlderThanAnchor));
+    assert_eq!((findings[0].seq, findings[0].fault), (49, FindingKind::OlderThanAnchor));
 }
 
 #[test]
@@ -288,7 +292,7 @@ fn an_index_that_lies_is_found_and_can_be_made_anew() {
     ];
     for lie in lies {
         scene.sqlite().execute_batch(lie).unwrap();
-        assert_eq!(scene.first_fault().1, Fault::BadIndex, "{lie}");
+        assert_eq!(scene.first_fault().1, FindingKind::BadIndex, "{lie}");
         ledger.reindex().unwrap();
         scene.assert_intact();
     }

@@ -96,7 +96,7 @@ impl Admission {
             match tokio::time::timeout(CAREFUL, &mut place.answer).await {
                 Ok(answer) => break answer,
                 // No other event fires when a client has waited long enough for its own run.
-                Err(_) => self.shared.let_in(&mut self.shared.lock()),
+                Err(_) => self.shared.admit_waiting(&mut self.shared.lock()),
             }
         };
         place.open = false;
@@ -178,7 +178,7 @@ impl Drop for QueuePlace<'_> {
         } else if let Ok(Ok(())) = self.answer.try_recv() {
             // The waiter was admitted just as it left. A rejected waiter holds no slot.
             state.release(self.client);
-            self.shared.let_in(&mut state);
+            self.shared.admit_waiting(&mut state);
         }
     }
 }
@@ -230,7 +230,7 @@ impl Shared {
             state.turns.push_back(name.to_owned());
         }
         state.counts.queued += 1;
-        self.let_in(&mut state);
+        self.admit_waiting(&mut state);
         Ok(Some((ticket, admitted)))
     }
 
@@ -283,10 +283,10 @@ impl Shared {
         let last = last.filter(|last| state.turn_after(last, 0) > state.turn_after(name, 1));
         state.counts.rejected += 1;
         let Some(last) = last else {
-            self.give_back(state, name);
+            self.release(state, name);
             return Err(rejection);
         };
-        self.give_back(state, &last);
+        self.release(state, &last);
         let Some(client) = state.clients.get_mut(&last) else { return Ok(()) };
         if let Some(waiter) = client.waiting.pop_back() {
             state.counts.queued -= 1;
@@ -306,16 +306,16 @@ impl Shared {
     }
 
     /// Refunds the rate limit for a call that was rejected because the queue is full.
-    fn give_back(&self, state: &mut State, name: &str) {
+    fn release(&self, state: &mut State, name: &str) {
         if let (Some(per_minute), Some(client)) =
             (self.settings.rate_per_minute, state.clients.get_mut(name))
         {
-            Rate::per_minute(per_minute).give_back(&mut client.due);
+            Rate::per_minute(per_minute).release(&mut client.due);
         }
     }
 
     /// Rejects the waiting calls of a client whose breaker is open.
-    fn shut_out(state: &mut State, name: &str, now: u64) {
+    fn reject_client(state: &mut State, name: &str, now: u64) {
         let Some(client) = state.clients.get_mut(name) else { return };
         let Some(retry_after_ms) = client.breaker.open_for_ms(now) else { return };
         let n = client.waiting.len();
@@ -328,7 +328,7 @@ impl Shared {
     }
 
     /// Fills free slots from the queue: clients with fewer running calls first, then by turn.
-    fn let_in(&self, state: &mut State) {
+    fn admit_waiting(&self, state: &mut State) {
         while self.settings.concurrent.is_none_or(|max| state.counts.running < max) {
             let running = |name: &String| state.clients.get(name).map_or(0, |c| c.n_running);
             let may_start = |(_, name): &(usize, &String)| self.may_start(state, name);
@@ -431,10 +431,10 @@ impl Drop for Permit {
                 && let Some(client) = state.clients.get_mut(client)
             {
                 client.breaker.record(verdict == BreakerVerdict::Abusive, now);
-                Shared::shut_out(&mut state, &self.client, now);
+                Shared::reject_client(&mut state, &self.client, now);
             }
         }
-        self.shared.let_in(&mut state);
+        self.shared.admit_waiting(&mut state);
     }
 }
 

@@ -393,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// How often something with these statuses, one after the other, is tried and mended; and what comes of it.
+    /// Number of attempts and repairs for these statuses, one after the other, and the result.
     fn tried(statuses: &[Status]) -> (usize, usize, Status) {
         let (n_tried, n_mended) = (Cell::new(0), Cell::new(0));
         let mend = || n_mended.set(n_mended.get() + 1);

@@ -55,11 +55,11 @@ impl GrepQuery {
 impl Workspace {
     /// Searches a file, or every file below a directory.
     pub fn grep(&self, path: impl AsRef<OsStr>, query: &GrepQuery) -> Result<Found, Problem> {
-        self.grep_unless(path, query, Arc::default())
+        self.grep_cancellable(path, query, Arc::default())
     }
 
     /// Searches until `stop` is set, which happens when the caller drops its request.
-    pub(crate) fn grep_unless(
+    pub(crate) fn grep_cancellable(
         &self,
         path: impl AsRef<OsStr>,
         query: &GrepQuery,

@@ -31,7 +31,7 @@ struct Copying<'a> {
 }
 
 /// Reason a copy was abandoned.
-enum GivenUp {
+enum CopyError {
     TooMuch,
     TooDeep,
     TooLong,
@@ -39,7 +39,7 @@ enum GivenUp {
     Call(Errno),
 }
 
-impl From<Errno> for GivenUp {
+impl From<Errno> for CopyError {
     fn from(errno: Errno) -> Self {
         Self::Call(errno)
     }
@@ -56,38 +56,38 @@ pub(super) fn tree(
     let open = |path: &Path| rustix::fs::openat(CWD, path, directory, Mode::empty());
     let budget = Budget::new(ENTRIES_MAX, u64::MAX, TIME_MAX);
     let mut copying = Copying { bytes_left: bytes_max, budget, stop };
-    let copied = open(from).and_then(|from| Ok((from, open(to)?))).map_err(GivenUp::from);
+    let copied = open(from).and_then(|from| Ok((from, open(to)?))).map_err(CopyError::from);
     copied.and_then(|(from, to)| copying.directory(&from, &to, 0)).map_err(|why| match why {
-        GivenUp::TooMuch => {
+        CopyError::TooMuch => {
             Problem::refused(Code::QuotaExceeded, "the files do not fit the new session's quota")
         }
-        GivenUp::TooDeep => Problem::refused(
+        CopyError::TooDeep => Problem::refused(
             Code::SessionTooDeep,
             format!("the session has more than {DEPTH_MAX} directories below each other"),
         ),
-        GivenUp::TooLong => Problem::refused(
+        CopyError::TooLong => Problem::refused(
             Code::SessionTooLarge,
             format!(
                 "the session has more than {ENTRIES_MAX} files, or takes more than {} s to copy",
                 TIME_MAX.as_secs()
             ),
         ),
-        GivenUp::Stopped => Problem::refused(Code::Cancelled, "the copy was cancelled"),
-        GivenUp::Call(e) => {
+        CopyError::Stopped => Problem::refused(Code::Cancelled, "the copy was cancelled"),
+        CopyError::Call(e) => {
             Problem::internal(Code::SessionCopy, "cannot copy the session's files").cause(e)
         }
     })
 }
 
 impl Copying<'_> {
-    fn spend(&self) -> Result<(), GivenUp> {
+    fn spend(&self) -> Result<(), CopyError> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(GivenUp::Stopped);
+            return Err(CopyError::Stopped);
         }
-        self.budget.spend_entry().map_err(|_| GivenUp::TooLong)
+        self.budget.spend_entry().map_err(|_| CopyError::TooLong)
     }
 
-    fn directory(&mut self, from: &OwnedFd, to: &OwnedFd, depth: usize) -> Result<(), GivenUp> {
+    fn directory(&mut self, from: &OwnedFd, to: &OwnedFd, depth: usize) -> Result<(), CopyError> {
         let mut entries = rustix::fs::Dir::read_from(from)?;
         while let Some(entry) = entries.read() {
             let entry = entry?;
@@ -103,7 +103,7 @@ impl Copying<'_> {
             };
             let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
             match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory if depth == DEPTH_MAX => return Err(GivenUp::TooDeep),
+                FileType::Directory if depth == DEPTH_MAX => return Err(CopyError::TooDeep),
                 FileType::Directory => {
                     let flags =
                         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -139,7 +139,7 @@ impl Copying<'_> {
     }
 
     /// Copies the data of a file but not its holes.
-    fn content(&mut self, from: &OwnedFd, to: &OwnedFd, length: u64) -> Result<(), GivenUp> {
+    fn content(&mut self, from: &OwnedFd, to: &OwnedFd, length: u64) -> Result<(), CopyError> {
         rustix::fs::ftruncate(to, length)?;
         let mut at = 0;
         while at < length {
@@ -163,7 +163,8 @@ impl Copying<'_> {
                 if n == 0 {
                     break;
                 }
-                self.bytes_left = self.bytes_left.checked_sub(n as u64).ok_or(GivenUp::TooMuch)?;
+                self.bytes_left =
+                    self.bytes_left.checked_sub(n as u64).ok_or(CopyError::TooMuch)?;
             }
             // The file may have been truncated meanwhile.
             at = end.max(begin + 1);

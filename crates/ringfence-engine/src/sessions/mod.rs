@@ -235,11 +235,11 @@ impl Sessions {
 
     /// Copies a session's files to a new session. Variables are not copied.
     pub fn fork(&self, owner: &str, id: &SessionId) -> Result<SessionState, Problem> {
-        self.fork_unless(owner, id, &AtomicBool::new(false))
+        self.fork_cancellable(owner, id, &AtomicBool::new(false))
     }
 
     /// Forks a session unless `stop` is set meanwhile.
-    pub(crate) fn fork_unless(
+    pub(crate) fn fork_cancellable(
         &self,
         owner: &str,
         id: &SessionId,
@@ -505,7 +505,7 @@ impl Session {
         })
     }
 
-    /// What may have changed in its files.
+    /// Returns possible changes of its files.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
     }

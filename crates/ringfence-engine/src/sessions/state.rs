@@ -20,7 +20,7 @@ impl SessionId {
         Ok(Self(crate::ids::fresh_id()?.to_string()))
     }
 
-    /// Whether this can be a session's id; only such a text becomes part of a path.
+    /// Returns true if this can be a session's id; only such a text becomes part of a path.
     pub(crate) fn is_well_formed(&self) -> bool {
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         self.0.len() == ID_CHARS && self.0.bytes().all(hex)

@@ -215,7 +215,7 @@ impl Store {
         };
         let path = self.dir.join(id.as_str()).join("session.json");
         let mut options = std::fs::OpenOptions::new();
-        let opened = options.read(true).custom_flags(libc_nofollow()).open(path);
+        let opened = options.read(true).custom_flags(nofollow_nonblock()).open(path);
         let file = match opened {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -408,7 +408,7 @@ fn is_missing_or_locked(error: &std::io::Error) -> bool {
 }
 
 /// `O_NOFOLLOW | O_NONBLOCK`: a state file is a regular file.
-fn libc_nofollow() -> i32 {
+fn nofollow_nonblock() -> i32 {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     i32::try_from(flags.bits()).unwrap_or(0)
 }
@@ -448,7 +448,7 @@ fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
     let (path, next) = (data.join("sessions.key"), data.join("sessions.key.next"));
     let mut key = [0u8; KEY_BYTES];
     let mut options = std::fs::OpenOptions::new();
-    match options.read(true).custom_flags(libc_nofollow()).open(&path) {
+    match options.read(true).custom_flags(nofollow_nonblock()).open(&path) {
         Ok(mut file) => file.read_exact(&mut key).map_err(|e| cannot(&e))?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())

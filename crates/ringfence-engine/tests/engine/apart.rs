@@ -107,7 +107,7 @@ struct Session {
     checkpoints: BTreeMap<u64, Option<String>>,
     /// Cells the interpreter ran since it was started, 0 if there is none.
     n_cells: u64,
-    /// Whether any ran before.
+    /// True if any ran before.
     has_slept: bool,
 }
 
@@ -259,7 +259,7 @@ impl Model {
 }
 
 impl Session {
-    /// Whether this session is there for them.
+    /// Returns true if this session is there for them.
     fn is(&self, owner: &str) -> bool {
         !self.closed && OWNERS[self.owner] == owner
     }

@@ -1,4 +1,4 @@
-//! What the preset `data` refuses: constructs that have no use but to break the interpreter open. Everything else that
+//! Rules of the preset `data`: constructs that have no use but to break the interpreter open. Everything else that
 //! `standard` refuses is noted there and runs.
 
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};

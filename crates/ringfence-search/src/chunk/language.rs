@@ -105,7 +105,7 @@ impl Language {
         Self::ALL.iter().map(|language| language.name())
     }
 
-    /// Whether it is source code, as opposed to prose, data and markup.
+    /// Returns true if it is source code, as opposed to prose, data and markup.
     pub const fn is_code(self) -> bool {
         !matches!(self, Self::Text | Self::Markdown | Self::Data | Self::Markup)
     }

@@ -1,8 +1,8 @@
-//! How each language writes definitions: the table that the definer reads.
+//! Syntax of definitions in each language: the table that the definer reads.
 
 use super::Language;
 
-/// How a language writes functions that no keyword announces.
+/// Syntax of functions without a keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Functions {
     /// Always by a keyword.

@@ -37,7 +37,7 @@ impl Builder {
         self.files.is_empty()
     }
 
-    /// Whether there is enough for a segment.
+    /// Returns true if there is enough for a segment.
     pub(super) fn is_full(&self, entries_max: usize) -> bool {
         self.entries.len() >= entries_max
             || self.terms.arena.len() >= entries_max * 4

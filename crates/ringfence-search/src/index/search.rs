@@ -511,7 +511,7 @@ pub(crate) fn each_file(
     Ok(())
 }
 
-/// Which files of a segment the query allows; `None` if all.
+/// Returns the files of a segment that the query allows; `None` if all.
 fn allowed(
     segment: &Segment,
     query: &Query,

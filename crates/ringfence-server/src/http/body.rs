@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::AppState;
-use super::fault::Fault;
+use super::api_error::ApiError;
 use super::headers::declares_json;
 use super::scope::Caller;
 
@@ -29,7 +29,7 @@ const UPLOAD_BYTES_PER_S: u64 = 16 << 10;
 const SPOOLED_BYTES: usize = 1 << 20;
 
 /// Rejects a body by its `Content-Length`, before any of it is read.
-pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), Fault> {
+pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), ApiError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     match length.and_then(|length| length.parse::<u64>().ok()) {
         Some(length) if length > bytes_max as u64 => Err(too_large(bytes_max)),
@@ -38,7 +38,7 @@ pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), 
 }
 
 /// Reads a body within both bounds.
-pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
+pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
     let whole = Limited::new(body, bytes_max).collect();
     match tokio::time::timeout(READ_WITHIN, whole).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
@@ -46,21 +46,21 @@ pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
         Ok(Err(_)) => Err(Problem::usage(Code::BadBody, "the body broke off").into()),
         Err(_) => {
             let problem = Problem::usage(Code::BodySlow, "the body took longer than 30 seconds");
-            Err(Fault::new(StatusCode::REQUEST_TIMEOUT, problem))
+            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, problem))
         }
     }
 }
 
-fn too_large(bytes_max: usize) -> Fault {
+fn too_large(bytes_max: usize) -> ApiError {
     let problem = Problem::usage(Code::BodyTooLarge, "the body is too large")
         .hint(format!("send at most {bytes_max} bytes"));
-    Fault::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }
 
-fn not_json() -> Fault {
+fn not_json() -> ApiError {
     let problem = Problem::usage(Code::NotJson, "the body is not declared as JSON")
         .hint("send it with `Content-Type: application/json`");
-    Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)
+    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)
 }
 
 /// JSON body, deserialized as `T`.
@@ -68,9 +68,9 @@ fn not_json() -> Fault {
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ApiError> {
         // Also rejects HTML forms of other sites, which browsers send without a CORS preflight.
         if !declares_json(request.headers()) {
             return Err(not_json());
@@ -80,7 +80,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|e| {
         Problem::usage(Code::BadArguments, "the body is not what this route takes")
             .cause(e)
@@ -94,9 +94,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
 pub(super) struct OptionalJson<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<Arc<AppState>> for OptionalJson<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ApiError> {
         // A form of another site has a type, and is rejected by it.
         let has_type = request.headers().contains_key(header::CONTENT_TYPE);
         if has_type && !declares_json(request.headers()) {
@@ -119,7 +119,7 @@ pub(super) async fn spool(
     app: &AppState,
     caller: &Caller,
     mut body: Body,
-) -> Result<(Spool, Option<OwnedSemaphorePermit>), Fault> {
+) -> Result<(Spool, Option<OwnedSemaphorePermit>), ApiError> {
     let bytes_max = app.limits.upload_bytes_max;
     let (mut spool, mut upload, mut part) = (None, None, Vec::new());
     let (began, mut n_bytes) = (Instant::now(), 0_usize);
@@ -158,13 +158,13 @@ pub(super) async fn spool(
 }
 
 /// The client's token was revoked while it sent.
-fn revoked() -> Fault {
+fn revoked() -> ApiError {
     let problem =
         Problem::refused(Code::TokenUnknown, "the token was revoked; nothing was written");
-    Fault::new(StatusCode::UNAUTHORIZED, problem)
+    ApiError::new(StatusCode::UNAUTHORIZED, problem)
 }
 
-async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Spool, Fault> {
+async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Spool, ApiError> {
     let (engine, bytes_max) = (app.engine.clone(), app.limits.upload_bytes_max);
     let stored = blocking(move || {
         let mut spool = spool.map_or_else(|| engine.spool(bytes_max as u64), Ok)?;
@@ -174,6 +174,6 @@ async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Sp
     Ok(stored.await?)
 }
 
-fn slow(what: &str) -> Fault {
-    Fault::new(StatusCode::REQUEST_TIMEOUT, Problem::usage(Code::BodySlow, what))
+fn slow(what: &str) -> ApiError {
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, Problem::usage(Code::BodySlow, what))
 }

@@ -8,7 +8,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use ringfence_spec::{Code, Problem};
 
-use super::fault::Fault;
+use super::api_error::ApiError;
 use super::headers::single;
 
 /// Host names that the service answers to: loopback names, and those that the operator allowed.
@@ -51,10 +51,10 @@ impl Hosts {
     }
 
     /// Rejects a request for another host. Returns the host that it names.
-    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Name, Fault> {
+    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Name, ApiError> {
         let host = asked(uri, headers).ok_or_else(|| {
             let problem = Problem::usage(Code::BadHost, "the request does not name one host");
-            Fault::new(StatusCode::BAD_REQUEST, problem)
+            ApiError::new(StatusCode::BAD_REQUEST, problem)
         })?;
         if !host.is_loopback() && !self.has(&host) {
             let problem = Problem::refused(
@@ -62,13 +62,13 @@ impl Hosts {
                 format!("this service does not answer for `{}`", host.host),
             )
             .hint("its operator can allow that name with `--allow-host`");
-            return Err(Fault::new(StatusCode::FORBIDDEN, problem));
+            return Err(ApiError::new(StatusCode::FORBIDDEN, problem));
         }
         Ok(host)
     }
 
     /// Rejects a request from a page of another site than the host that it names.
-    pub(super) fn check_origin(&self, host: &Name, headers: &HeaderMap) -> Result<(), Fault> {
+    pub(super) fn check_origin(&self, host: &Name, headers: &HeaderMap) -> Result<(), ApiError> {
         if !headers.contains_key(ORIGIN) {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Hosts {
         }
         let problem =
             Problem::refused(Code::OriginRefused, "a page of another site cannot use this service");
-        Err(Fault::new(StatusCode::FORBIDDEN, problem))
+        Err(ApiError::new(StatusCode::FORBIDDEN, problem))
     }
 
     fn has(&self, asked: &Name) -> bool {

@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
-use super::fault::Fault;
+use super::api_error::ApiError;
 use super::headers::declares_json;
 use super::scope::{Caller, Run, Scope, Scoped};
 use super::{AppState, body, middleware};
@@ -98,7 +98,7 @@ pub(super) async fn message(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     request: Request,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     may.caller.need(Scope::Files)?;
     may.caller.need(Scope::Sessions)?;
     let server = app.mcp.server(&may.caller);
@@ -111,7 +111,7 @@ pub(super) async fn message(
     if app.drain.is_cancelled() && shape.as_ref().is_some_and(is_new_work) {
         return Err(middleware::draining());
     }
-    if let Some(MessageShape { is_hello: true, names_revision: false, id, .. }) = &shape
+    if let Some(MessageShape { is_initialize: true, names_revision: false, id, .. }) = &shape
         && is_stateless(&parts.headers)
     {
         let said = "`initialize` is not part of this revision; call `server/discover` or a tool";
@@ -126,7 +126,7 @@ pub(super) async fn message(
     }
     // Regardless of the headers: the SDK starts a session by the message alone.
     let _shaking = match shape {
-        Some(shape) if shape.is_hello => Some(server.room_for_session().await?),
+        Some(shape) if shape.is_initialize => Some(server.room_for_session().await?),
         _ => None,
     };
     server.note_use(&parts.headers);
@@ -212,7 +212,7 @@ async fn as_problem(response: Response) -> Response {
         ),
         _ => Problem::usage(Code::TransportRefused, said),
     };
-    let mut response = Fault::new(status, problem).into_response();
+    let mut response = ApiError::new(status, problem).into_response();
     if let Some(methods) = parts.headers.get(header::ALLOW) {
         response.headers_mut().insert(header::ALLOW, methods.clone());
     }
@@ -306,7 +306,7 @@ impl Server {
     }
 
     /// Checks that another MCP session can be started. Other handshakes wait until the returned guard is dropped.
-    async fn room_for_session(&self) -> Result<OwnedMutexGuard<()>, Fault> {
+    async fn room_for_session(&self) -> Result<OwnedMutexGuard<()>, ApiError> {
         let shaking = Arc::clone(&self.shaking).lock_owned().await;
         let known: Vec<_> = self.mcp_sessions.sessions.read().await.keys().cloned().collect();
         let n = known.len();

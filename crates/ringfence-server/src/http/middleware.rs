@@ -12,7 +12,7 @@ use ringfence_spec::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::api::BASE;
-use super::fault::Fault;
+use super::api_error::ApiError;
 use super::headers::single;
 use super::oauth::is_well_known;
 use super::tokens::Denied;
@@ -29,7 +29,7 @@ pub(super) async fn middleware(
     next: Next,
 ) -> Response {
     let origin = app.cors.allowed(request.headers());
-    let mut response = match let_in(&app, &mut request, origin.as_ref()) {
+    let mut response = match check_request(&app, &mut request, origin.as_ref()) {
         // The place is held until the request is answered.
         Ok(Passed::ToHandler(_place)) => next.run(request).await,
         Ok(Passed::Preflight(response)) => response,
@@ -58,11 +58,11 @@ enum Passed {
     Preflight(Response),
 }
 
-fn let_in(
+fn check_request(
     app: &AppState,
     request: &mut Request,
     origin: Option<&HeaderValue>,
-) -> Result<Passed, Fault> {
+) -> Result<Passed, ApiError> {
     let host = app.hosts.check_host(request.uri(), request.headers())?;
     if origin.is_none() {
         app.hosts.check_origin(&host, request.headers())?;
@@ -82,15 +82,15 @@ fn let_in(
         Err(Denied::Unknown) => {
             let problem = Problem::refused(Code::TokenUnknown, "invalid token")
                 .hint("send `Authorization: Bearer TOKEN`; `ringfence token new` makes one");
-            return Err(Fault::new(StatusCode::UNAUTHORIZED, problem));
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, problem));
         }
         Err(Denied::Unreadable(problem)) => {
             // The cause is for the operator, not for the client.
-            app.say_now_and_then(&problem);
+            app.log_rate_limited(&problem);
             let problem =
                 Problem::cannot_build(Code::TokensUnusable, "tokens cannot be checked now")
                     .hint("the service's operator finds the reason on its stderr");
-            return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, problem));
         }
     };
     if app.drain.is_cancelled() && is_new_work(request.method(), request.uri().path()) {
@@ -112,11 +112,11 @@ fn is_new_work(method: &Method, path: &str) -> bool {
 }
 
 /// Response to new work during shutdown.
-pub(super) fn draining() -> Fault {
+pub(super) fn draining() -> ApiError {
     let problem = Problem::refused(Code::Draining, "the service is shutting down")
         .hint("ask again when it is back")
         .retry_after_ms(5_000);
-    Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem)
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, problem)
 }
 
 /// Token of a request that has exactly one `Authorization` header.
@@ -133,7 +133,7 @@ pub(super) struct RequestSlots {
 }
 
 impl RequestSlots {
-    fn take(&self, client: &Arc<str>) -> Result<OwnedSemaphorePermit, Fault> {
+    fn take(&self, client: &Arc<str>) -> Result<OwnedSemaphorePermit, ApiError> {
         let places = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             let places = clients.entry(Arc::clone(client));

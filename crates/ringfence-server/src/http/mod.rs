@@ -26,12 +26,12 @@
 //! | `write_timeout` | Ends connections whose client stops reading. |
 
 mod api;
+mod api_error;
 mod body;
 mod conditions;
 mod connections;
 mod cors;
 mod counts;
-mod fault;
 mod headers;
 mod hosts;
 mod mcp;
@@ -71,8 +71,8 @@ pub use scope::Scope;
 pub use tls::TlsFiles;
 pub use tokens::{Token, Tokens};
 
+use api_error::ApiError;
 use cors::Cors;
-use fault::Fault;
 use hosts::Hosts;
 use oauth::WELL_KNOWN;
 
@@ -80,7 +80,7 @@ use oauth::WELL_KNOWN;
 const BACKLOG: u32 = 1024;
 
 /// Minimum interval between messages to the operator that every request could cause.
-const SAY_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time for the threads of runs to finish at shutdown.
 const LAST_STEPS: Duration = Duration::from_millis(500);
@@ -397,9 +397,9 @@ impl AppState {
     }
 
     /// Writes a message for the operator, but not as often as clients could cause it.
-    fn say_now_and_then(&self, what: &dyn std::fmt::Display) {
+    fn log_rate_limited(&self, what: &dyn std::fmt::Display) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+        if said.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
             *said = Some(Instant::now());
             say(what);
         }
@@ -423,9 +423,9 @@ fn operators(routes: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
         .route("/metrics", get(api::metrics))
 }
 
-fn nothing_here() -> Fault {
+fn nothing_here() -> ApiError {
     let problem = Problem::new(ProblemKind::NotFound, Code::RouteUnknown, "no such route");
-    Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
+    ApiError::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
 }
 
 /// Adds MCP, the responses for unknown routes and methods, and the middleware in front of all of them.
@@ -438,7 +438,7 @@ fn router(app: &Arc<AppState>, routes: Router<Arc<AppState>>) -> Router {
         .method_not_allowed_fallback(async || {
             let problem =
                 Problem::usage(Code::MethodUnknown, "this route does not know that method");
-            Fault::new(StatusCode::METHOD_NOT_ALLOWED, problem)
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, problem)
         })
         .layer(axum::middleware::from_fn_with_state(Arc::clone(app), middleware::middleware))
         .with_state(Arc::clone(app))

@@ -7,7 +7,7 @@ use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::fault::Fault;
+use super::api_error::ApiError;
 
 /// Entries of a page, if the request names no other number.
 const LIMIT: usize = 100;
@@ -48,9 +48,9 @@ impl fmt::Display for ListCursor {
 }
 
 impl FromStr for ListCursor {
-    type Err = Fault;
+    type Err = ApiError;
 
-    fn from_str(text: &str) -> Result<Self, Fault> {
+    fn from_str(text: &str) -> Result<Self, ApiError> {
         let (at_ms, id) = text.split_once('-').ok_or_else(bad_cursor)?;
         let at_ms = at_ms.parse().map_err(|_| bad_cursor())?;
         Ok(Self { at_ms, id: id.to_owned() })
@@ -59,12 +59,12 @@ impl FromStr for ListCursor {
 
 impl PageQuery {
     /// Maximum number of entries.
-    pub(super) fn limit(&self) -> Result<usize, Fault> {
+    pub(super) fn limit(&self) -> Result<usize, ApiError> {
         limit(self.limit, LIMIT, LIMIT_MAX)
     }
 
     /// Number of entries before the page, for lists whose order does not change.
-    pub(super) fn offset(&self) -> Result<usize, Fault> {
+    pub(super) fn offset(&self) -> Result<usize, ApiError> {
         offset(self.cursor.as_deref())
     }
 
@@ -74,7 +74,7 @@ impl PageQuery {
         mut list: Vec<T>,
         order: Order,
         place: impl Fn(&T) -> ListCursor,
-    ) -> Result<(Vec<T>, Option<String>), Fault> {
+    ) -> Result<(Vec<T>, Option<String>), ApiError> {
         let limit = self.limit()?;
         let from = self.cursor.as_deref().map(ListCursor::from_str).transpose()?;
         list.sort_by_cached_key(&place);
@@ -95,7 +95,7 @@ impl PageQuery {
 }
 
 /// Maximum number of entries of a page: as asked, or `default`, and `max` at most.
-pub(super) fn limit(asked: Option<usize>, default: usize, max: usize) -> Result<usize, Fault> {
+pub(super) fn limit(asked: Option<usize>, default: usize, max: usize) -> Result<usize, ApiError> {
     match asked {
         Some(0) => Err(Problem::usage(Code::BadArguments, "`limit` must be at least 1").into()),
         asked => Ok(asked.unwrap_or(default).min(max)),
@@ -103,7 +103,7 @@ pub(super) fn limit(asked: Option<usize>, default: usize, max: usize) -> Result<
 }
 
 /// Number of entries before a page, from its cursor.
-pub(super) fn offset(cursor: Option<&str>) -> Result<usize, Fault> {
+pub(super) fn offset(cursor: Option<&str>) -> Result<usize, ApiError> {
     cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(|_| bad_cursor()))
 }
 
@@ -114,7 +114,7 @@ pub(super) fn cut<T>(list: &mut Vec<T>, offset: usize, limit: usize) -> Option<S
     more.then(|| offset.saturating_add(limit).to_string())
 }
 
-fn bad_cursor() -> Fault {
+fn bad_cursor() -> ApiError {
     Problem::usage(Code::BadArguments, "`cursor` is not one that was given out")
         .hint("pass `next` of the page before")
         .into()

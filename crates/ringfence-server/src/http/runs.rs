@@ -5,7 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::{Run, session_unknown};
 use ringfence_spec::{Code, Face, Outcome, Problem, ProblemKind, Status};
 
-use super::fault::{Fault, retry_after};
+use super::api_error::{ApiError, retry_after};
 
 /// Cancels a run if its request is dropped before the run has ended.
 #[derive(Debug)]
@@ -20,13 +20,13 @@ impl Drop for CancelWithRequest<'_> {
 }
 
 /// Waits for the end. A client that stops waiting cancels the run.
-pub(super) async fn attend(run: &Run) -> Response {
+pub(super) async fn wait_for_end(run: &Run) -> Response {
     let _cancel = CancelWithRequest(run);
     let ended = run.ended().await;
     let error = ended.as_ref().and_then(|ended| ended.outcome.error.as_ref());
     if error.is_some_and(|e| e.code == Code::SessionUnknown) {
         // There is no session to run in: the same response as from every other route.
-        return Fault::from(session_unknown()).into_response();
+        return ApiError::from(session_unknown()).into_response();
     }
     end(run).await
 }
@@ -47,7 +47,7 @@ pub(super) fn now(run: &Run) -> Response {
 }
 
 /// Response for a run that does not exist or belongs to another client.
-pub(super) fn unknown() -> Fault {
+pub(super) fn unknown() -> ApiError {
     Problem::new(ProblemKind::NotFound, Code::RunUnknown, "there is no such run")
         .hint("outcomes are kept for a while; what was written down stays in `/api/v1/audit`")
         .into()

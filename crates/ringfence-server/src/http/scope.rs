@@ -13,7 +13,7 @@ use ringfence_engine::LOCAL;
 use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 
-use super::fault::Fault;
+use super::api_error::ApiError;
 
 /// Permission of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl Caller {
     }
 
     /// Fails unless the token has this scope.
-    pub(super) fn need(&self, scope: Scope) -> Result<(), Fault> {
+    pub(super) fn need(&self, scope: Scope) -> Result<(), ApiError> {
         if self.has(scope) {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Caller {
             "ask the operator for a token that has it too: `ringfence token new --name NAME`, with `--scope {scope}` \
              and one `--scope` for each other"
         ));
-        Err(Fault::new(StatusCode::FORBIDDEN, problem))
+        Err(ApiError::new(StatusCode::FORBIDDEN, problem))
     }
 }
 
@@ -147,11 +147,11 @@ macro_rules! scopes {
 scopes!(Run Files Sessions Audit Admin);
 
 impl<S: ScopeName, T: Sync> FromRequestParts<T> for Scoped<S> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &T) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, _state: &T) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(|| {
-            Fault::from(Problem::internal(Code::NoCaller, "the request was not authenticated"))
+            ApiError::from(Problem::internal(Code::NoCaller, "the request was not authenticated"))
         })?;
         caller.need(S::SCOPE)?;
         Ok(Self { caller, scope: PhantomData })

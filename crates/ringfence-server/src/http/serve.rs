@@ -145,14 +145,14 @@ async fn accept(
         let slot = connections.slot();
         let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
-            converse(stream, router, tls, &slot.connection).await;
+            serve_connection(stream, router, tls, &slot.connection).await;
             drop(slot);
         });
     }
 }
 
 /// Serves one connection from its first byte to its end.
-async fn converse(
+async fn serve_connection(
     stream: TcpStream,
     router: Router,
     tls: Option<TlsAcceptor>,

@@ -12,7 +12,7 @@ use ringfence_spec::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::fault::Fault;
+use super::api_error::ApiError;
 use super::scope::Caller;
 
 /// Maximum event streams of one client.
@@ -122,14 +122,14 @@ pub(super) struct StreamSlot {
 
 impl StreamSlots {
     /// Takes a slot for an event stream.
-    pub(super) fn stream(&self, caller: &Caller) -> Result<StreamSlot, Fault> {
+    pub(super) fn stream(&self, caller: &Caller) -> Result<StreamSlot, ApiError> {
         let ClientSlots { streams, end, .. } = self.of(caller);
         let permit = streams.try_acquire_owned().map_err(|_| too_many(STREAMS_MAX, "streams"))?;
         Ok(StreamSlot { _permit: permit, end })
     }
 
     /// Takes a slot for an upload.
-    pub(super) fn upload(&self, caller: &Caller) -> Result<OwnedSemaphorePermit, Fault> {
+    pub(super) fn upload(&self, caller: &Caller) -> Result<OwnedSemaphorePermit, ApiError> {
         let permit = self.of(caller).uploads.try_acquire_owned();
         permit.map_err(|_| too_many(UPLOADS_MAX, "uploads"))
     }
@@ -165,7 +165,7 @@ impl StreamSlots {
     }
 }
 
-fn too_many(n: usize, what: &str) -> Fault {
+fn too_many(n: usize, what: &str) -> ApiError {
     Problem::refused(Code::TooManyStreams, format!("{n} {what} of yours are open"))
         .hint("close one of them")
         .retry_after_ms(1_000)

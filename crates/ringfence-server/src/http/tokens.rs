@@ -251,7 +251,7 @@ impl Tokens {
         let mut text = String::new();
         // Must not block, even if there is a FIFO in its place.
         let mut options = File::options();
-        options.read(true).custom_flags(at_once());
+        options.read(true).custom_flags(nofollow_nonblock());
         let file = match options.open(self.dir.join(FILE)) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TokenRecord::default()),
@@ -281,7 +281,12 @@ impl Tokens {
         let fail = |e: std::io::Error| self.cannot("write", &e);
         let private = |new: bool| {
             let mut options = File::options();
-            options.write(true).create(!new).create_new(new).mode(0o600).custom_flags(at_once());
+            options
+                .write(true)
+                .create(!new)
+                .create_new(new)
+                .mode(0o600)
+                .custom_flags(nofollow_nonblock());
             options
         };
         let lock = private(false).open(self.dir.join(LOCK)).map_err(fail)?;
@@ -315,7 +320,7 @@ impl Tokens {
 }
 
 /// Flags for an open that does not block: opening a FIFO otherwise waits for its other end.
-fn at_once() -> i32 {
+fn nofollow_nonblock() -> i32 {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     i32::try_from(flags.bits()).unwrap_or(0)
 }

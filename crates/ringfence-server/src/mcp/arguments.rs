@@ -61,7 +61,7 @@ pub(super) struct WriteFile {
     pub(super) encoding: Option<TextEncoding>,
 }
 
-/// How content is written in an argument.
+/// Encoding of content in an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum TextEncoding {
     #[serde(rename = "utf-8")]
@@ -173,11 +173,11 @@ pub(super) fn leave_out_nulls(arguments: &mut JsonObject) {
 
 /// Arguments that do not deserialize.
 #[derive(Debug)]
-pub(super) struct Misfit(serde_json::Error);
+pub(super) struct InvalidArguments(serde_json::Error);
 
 /// Deserializes a tool's arguments.
-pub(super) fn read<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Misfit> {
-    T::deserialize(arguments).map_err(Misfit)
+pub(super) fn read<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, InvalidArguments> {
+    T::deserialize(arguments).map_err(InvalidArguments)
 }
 
 /// Describes arguments that do not fit, by the tool's schema: the deserializer's own words name types of this program.
@@ -185,7 +185,7 @@ pub(super) fn problem(
     tool: &str,
     schema: Option<&JsonObject>,
     arguments: &JsonObject,
-    Misfit(error): Misfit,
+    InvalidArguments(error): InvalidArguments,
 ) -> Problem {
     let mut wrong = Vec::new();
     if let Some(schema) = schema {

@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, EditFile, ExecuteCode, Filters, Grep, Index, ListDir, Misfit, OneSession,
-    ReadFile, RunCommand, Search, TextEncoding, Wait, WriteFile,
+    self, Action, EditFile, ExecuteCode, Filters, Grep, Index, InvalidArguments, ListDir,
+    OneSession, ReadFile, RunCommand, Search, TextEncoding, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, picture, runs, tool_result, truncate};
@@ -49,13 +49,13 @@ const LISTING_CHARS_MAX: usize = 8_000;
 /// Reason why there is no result of the tool's own.
 enum Stop {
     Problem(Problem),
-    Misfit(Misfit),
+    InvalidArguments(InvalidArguments),
     Cancelled,
 }
 
-impl From<Misfit> for Stop {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(misfit)
+impl From<InvalidArguments> for Stop {
+    fn from(misfit: InvalidArguments) -> Self {
+        Self::InvalidArguments(misfit)
     }
 }
 
@@ -112,7 +112,7 @@ impl McpServer {
         let problem = match answered {
             Ok(result) => return Ok(result),
             Err(Stop::Problem(problem)) => problem,
-            Err(Stop::Misfit(misfit)) => {
+            Err(Stop::InvalidArguments(misfit)) => {
                 let tools = self.tools();
                 let schema = tools.iter().find(|t| t.name == name).map(|t| &*t.input_schema);
                 arguments::problem(name, schema, arguments, misfit)

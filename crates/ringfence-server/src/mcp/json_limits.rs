@@ -24,7 +24,7 @@ const META_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct MessageShape {
     /// It is a request to `initialize`.
-    pub(crate) is_hello: bool,
+    pub(crate) is_initialize: bool,
     /// Its parameters name a revision of the protocol, as those of `initialize` do.
     pub(crate) names_revision: bool,
     /// It asks about an existing run, or ends one.
@@ -80,8 +80,8 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
             return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, None));
         }
     };
-    let is_hello = method == "initialize";
-    if is_hello && (message.len() > HELLO_BYTES_MAX || n_values > HELLO_VALUES_MAX) {
+    let is_initialize = method == "initialize";
+    if is_initialize && (message.len() > HELLO_BYTES_MAX || n_values > HELLO_VALUES_MAX) {
         let said = format!(
             "`initialize` has at most {HELLO_BYTES_MAX} bytes and {HELLO_VALUES_MAX} values"
         );
@@ -96,7 +96,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
     }
     let waits = method == "tools/call" && fields.params["name"] == "wait";
     Ok(Some(MessageShape {
-        is_hello,
+        is_initialize,
         names_revision: fields.params.get("protocolVersion").is_some(),
         is_about_a_run: waits || method.starts_with("tasks/"),
         id,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn ordinary_messages_have_an_outline() {
         let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
-        assert!(of(hello.as_bytes()).unwrap().unwrap().is_hello);
+        assert!(of(hello.as_bytes()).unwrap().unwrap().is_initialize);
         let file = "x".repeat(3 << 20);
         let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
             "params": {"name": "write_file", "arguments": {"content": file}}});

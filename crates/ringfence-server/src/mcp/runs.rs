@@ -77,7 +77,7 @@ impl Runs {
             Ok(run) => run,
             Err(problem) => return Ok(tool_result::not_started(&problem).into()),
         };
-        match self.attend(&run, PATIENCE, context).await? {
+        match self.wait_for_end(&run, PATIENCE, context).await? {
             Some(result) => Ok(CallToolResult::clone(&result).into()),
             None if tasks::are_known(context) => Ok(tasks::created(&run)),
             None => Ok(tool_result::running(&run, OutputCursor::default()).into()),
@@ -98,7 +98,7 @@ impl Runs {
                     .hint("compare `run_id` with the answer that named it; a result is kept for a while, and nothing is run again by asking");
             return Ok(tool_result::no_such_run(run_id, &problem));
         };
-        let result = self.attend(&run, patience, context).await?;
+        let result = self.wait_for_end(&run, patience, context).await?;
         Ok(match result {
             Some(result) => tool_result::after(CallToolResult::clone(&result), &run, cursor),
             None => tool_result::running(&run, cursor),
@@ -157,7 +157,7 @@ impl Runs {
     }
 
     /// Returns the result of a run, if it ends in time. Cancelling the call ends its run.
-    async fn attend(
+    async fn wait_for_end(
         &self,
         run: &Run,
         patience: Duration,

@@ -44,7 +44,7 @@ pub(super) fn of_run(
     let links = resources.keep(&outcome, files);
     truncate::outcome(&mut outcome);
     outcome.word_for(Face::Mcp);
-    let mut result = result(outcome.status, twin(&outcome), &lean(&outcome));
+    let mut result = result(outcome.status, as_text(&outcome), &lean(&outcome));
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
     result
@@ -121,7 +121,7 @@ pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
     let mut shaped = lean(&outcome);
     shaped["run_id"] = run_id.into();
     shaped["ran"] = "unknown".into();
-    result(Status::Error, twin(&outcome), &shaped)
+    result(Status::Error, as_text(&outcome), &shaped)
 }
 
 /// Builds the result of a run that left no files.
@@ -205,7 +205,7 @@ fn shape(data: &impl Serialize) -> Value {
 }
 
 /// Formats an outcome as text, in the order a person would look for it.
-fn twin(outcome: &Outcome) -> String {
+fn as_text(outcome: &Outcome) -> String {
     let mut text = String::new();
     match outcome.encoding {
         Encoding::Utf8 => text.push_str(&outcome.stdout),

@@ -118,7 +118,7 @@ pub(crate) enum AuditCommand {
     },
     /// Show or decide how the ledger is kept, for every process that writes to it from now on
     Settings {
-        /// What a row survives once it is acknowledged: `process` death, or the loss of `power` too
+        /// Durability of an acknowledged row: it survives the death of a `process`, or the loss of `power` too
         #[arg(long, value_name = "WHAT")]
         durability: Option<String>,
         /// Seal bodies with the key in this file (`openssl rand -hex 32`), or `none`

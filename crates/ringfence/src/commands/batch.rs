@@ -143,7 +143,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         done,
         cancel: Mutex::new(Some(cancel_on_drop)),
     };
-    let station = Station {
+    let station = BatchRunner {
         engine: &engine,
         cancel: &cancel,
         no_commands: refused,
@@ -174,7 +174,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn work(&self, station: &Station<'_>) {
+    fn work(&self, station: &BatchRunner<'_>) {
         while let Some((number, line)) = self.next() {
             let answer = match line {
                 Ok(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
@@ -250,7 +250,7 @@ fn line_of(answer: &Value) -> (String, String) {
 }
 
 /// The engine and settings that items run with.
-struct Station<'a> {
+struct BatchRunner<'a> {
     engine: &'a Engine,
     cancel: &'a Cancel,
     /// Set if commands cannot be run.
@@ -259,7 +259,7 @@ struct Station<'a> {
     flags: &'a PolicyFlags,
 }
 
-impl Station<'_> {
+impl BatchRunner<'_> {
     fn answer(&self, item: &Item) -> Value {
         if item.timeout_ms == Some(0) {
             return problem(&item.id, "`timeout_ms` is 0");

@@ -60,7 +60,7 @@ fn attempt(args: &ReplArgs) -> Result<u8, Problem> {
     let session =
         Session { branches: vec![repl], current: 0, json: args.json, interrupt, alerts, args };
     if std::io::stdin().is_terminal() && !args.json {
-        converse(&Rc::new(RefCell::new(session)), &state)
+        run_loop(&Rc::new(RefCell::new(session)), &state)
     } else {
         session.read_cells()
     }
@@ -76,7 +76,7 @@ struct Session<'a> {
 }
 
 /// Interactive: editing, completion, history, several lines.
-fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<u8, Problem> {
+fn run_loop(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<u8, Problem> {
     let broken =
         |e: ReadlineError| Problem::internal(Code::Terminal, "cannot read the terminal").cause(e);
     let config = rustyline::Config::builder()

@@ -144,7 +144,7 @@ pub(crate) fn honest() -> Result<[Document; 2], String> {
     ])
 }
 
-/// Whether every unreadable document is refused for its own reason.
+/// Returns an error unless every unreadable document is refused for its own reason.
 pub(crate) fn refuses_unreadable() -> Result<(), String> {
     let code = of_code()?;
     let lies = UNREADABLE.iter().map(|lie| (HONEST, lie));

@@ -67,7 +67,7 @@ impl Layer {
         NAMES.iter().find(|(layer, _)| *layer == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether taking it out takes out this layer of the contract, or a part of it.
+    /// Returns true if taking it out takes out this layer of the contract, or a part of it.
     pub(crate) fn is_part_of(self, layer: &str) -> bool {
         match self {
             Self::Masks | Self::Landlock => layer == "filesystem",

@@ -20,7 +20,7 @@ pub(crate) const VICTIM: u32 = 2;
 /// Past the last number of any table.
 const NUMBERS_END: i32 = 1024;
 
-/// Whether the container has a name server and what belongs to it.
+/// Name server of the container, with its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     None,

@@ -578,7 +578,7 @@ fn patient(flags: &[String], slowness: u32) -> Vec<String> {
     flags
 }
 
-/// Whether such a socket can be had outside every fence.
+/// Returns true if such a socket can be had outside every fence.
 fn has(family: Family) -> bool {
     let (family, kind, protocol) = match family {
         Family::Netfilter => {

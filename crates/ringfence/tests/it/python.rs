@@ -80,7 +80,7 @@ pub(crate) fn with_libraries(world: &World) -> &'static [&'static str] {
     if has(world, &[], "numpy,pandas") { &[] } else { &["--python", "/usr/bin/python3"] }
 }
 
-/// Whether the interpreter that runs has what a program needs.
+/// Returns true if the interpreter that runs has what a program needs.
 pub(crate) fn has(world: &World, flags: &[&str], needs: &str) -> bool {
     let test = match needs.strip_prefix("python>=3.") {
         Some(minor) => format!("import sys; sys.exit(sys.version_info[1] < {minor})"),

@@ -157,7 +157,7 @@ fn missing(line: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a command said what is shown, as far as it can on another host.
+/// Returns an error unless a command printed the text shown, as far as it can on another host.
 fn fits(command: &str, shown: &[&str], got: &str, world: &World) -> Result<(), String> {
     match command {
         "ringfence doctor" => same_checks(shown, got),

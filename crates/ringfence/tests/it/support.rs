@@ -276,7 +276,7 @@ impl World {
     }
 }
 
-/// Whether this process is the host's root.
+/// Returns true if this process is the host's root.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -339,7 +339,7 @@ pub(crate) fn again_as_an_ordinary_user() {
     println!("{}", text.lines().last().unwrap_or_default());
 }
 
-/// Whether a feature is there that some tests need. Missing: a loud line, or a failure where `RINGFENCE_TEST_REQUIRE` names
+/// Returns true if a feature is there that some tests need. If not: a loud line, or a failure if `RINGFENCE_TEST_REQUIRE` names
 /// it.
 pub(crate) fn have(feature: &str) -> bool {
     let world = World::new();

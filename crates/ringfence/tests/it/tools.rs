@@ -70,7 +70,7 @@ const TOOLS: &[(&[&str], Files, &str)] = &[
     ),
 ];
 
-/// Whether this user can run the tool outside the fence.
+/// Returns true if this user can run the tool outside the fence.
 fn answers(way: &str) -> bool {
     let asked = Command::new("sh").args(["-c", &format!("{way} --version")]).bounded_output();
     asked.is_ok_and(|o| o.status.success())

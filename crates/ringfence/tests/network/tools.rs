@@ -37,7 +37,7 @@ struct Tool {
     name: &'static str,
     /// Command that succeeds where the tool is installed.
     answers: &'static str,
-    /// Whether a missing one is only reported, because Debian has no package of it.
+    /// True if a missing one is only reported, because Debian has no package of it.
     is_optional: bool,
     /// Files of the workspace.
     files: &'static [(&'static str, &'static str)],

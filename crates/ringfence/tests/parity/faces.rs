@@ -13,7 +13,7 @@ pub(crate) trait Face {
     fn name(&self) -> &'static str;
     /// Asks, and returns the outcome.
     fn ask(&mut self, asked: &Json) -> Json;
-    /// Whether it can be asked that.
+    /// Returns true if it can be asked that.
     fn takes(&self, _asked: &Json) -> bool {
         true
     }

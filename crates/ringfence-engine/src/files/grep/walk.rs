@@ -37,7 +37,7 @@ const UNSEARCHED: &str = ".git";
 
 const IGNORE_FILE: &str = ".gitignore";
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walked {
     All,

@@ -12,7 +12,7 @@ use ringfence_spec::{Code, Problem};
 use serde_json::{Value, json};
 
 use crate::http::AppState;
-use crate::http::fault::Fault;
+use crate::http::api_error::ApiError;
 use crate::http::middleware::draining;
 use crate::http::scope::{Admin, Scoped};
 
@@ -44,7 +44,9 @@ pub(in crate::http) async fn health() -> Json<Value> {
 }
 
 /// Answers whether the service accepts new work.
-pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<Json<Value>, Fault> {
+pub(in crate::http) async fn ready(
+    State(app): State<Arc<AppState>>,
+) -> Result<Json<Value>, ApiError> {
     if app.drain.is_cancelled() {
         return Err(draining());
     }
@@ -53,7 +55,7 @@ pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<J
             Code::ServiceUnwell,
             "the service failed too often and is taking a break",
         );
-        return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, problem));
     }
     Ok(Json(json!({"status": "ready"})))
 }

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::schema::ArtifactList;
 use super::send_file;
-use crate::http::fault::Fault;
+use crate::http::api_error::ApiError;
 use crate::http::page::{self, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Run, Scoped};
@@ -31,7 +31,7 @@ pub(super) async fn list(
     may: Scoped<Run>,
     Path(id): Path<String>,
     Query(asked): Query<PageQuery>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let run = find(&app, &may, &id)?;
     let (limit, offset) = (asked.limit()?, asked.offset()?);
     let artifacts = run.result().map(|ended| ended.outcome.artifacts.clone()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) async fn read(
     Path((id, path)): Path<(String, String)>,
     axum::Extension(slot): axum::Extension<Arc<OwnedSemaphorePermit>>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let run = find(&app, &may, &id)?;
     let ended = run.result().ok_or_else(|| missing("the run has not ended with a result"))?;
     if let Some(session) = run.session() {
@@ -93,7 +93,7 @@ pub(super) async fn read(
     send_file::respond(opened, selection, &path, end, slot).await
 }
 
-fn find(app: &AppState, may: &Scoped<Run>, id: &str) -> Result<Arc<EngineRun>, Fault> {
+fn find(app: &AppState, may: &Scoped<Run>, id: &str) -> Result<Arc<EngineRun>, ApiError> {
     app.engine.find_run(&may.caller.owner(), id).ok_or_else(runs::unknown)
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::http::AppState;
-use crate::http::fault::Fault;
+use crate::http::api_error::ApiError;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Audit, Scope, Scoped};
 
@@ -61,7 +61,7 @@ pub(super) async fn all(
     State(app): State<Arc<AppState>>,
     may: Scoped<Audit>,
     Query(which): Query<AuditQuery>,
-) -> Result<Json<Page>, Fault> {
+) -> Result<Json<Page>, ApiError> {
     page(&app, &may, which).await
 }
 
@@ -76,13 +76,17 @@ pub(super) async fn of_session(
     may: Scoped<Audit>,
     Path(id): Path<SessionId>,
     Query(which): Query<AuditQuery>,
-) -> Result<Json<Page>, Fault> {
+) -> Result<Json<Page>, ApiError> {
     // A session of another client is reported as unknown, as on every route.
     app.engine.session_info(may.name(), &id).await?;
     page(&app, &may, AuditQuery { session: Some(id.into()), ..which }).await
 }
 
-async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<Json<Page>, Fault> {
+async fn page(
+    app: &AppState,
+    may: &Scoped<Audit>,
+    which: AuditQuery,
+) -> Result<Json<Page>, ApiError> {
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
         text.map(str::parse).transpose().map_err(|e| Problem::usage(Code::BadFilter, e))
     }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::schema::EventPage;
-use crate::http::fault::Fault;
+use crate::http::api_error::ApiError;
 use crate::http::headers::is_media_type;
 use crate::http::page::{LIMIT_MAX, PageQuery};
 use crate::http::params::{Path, Query};
@@ -68,7 +68,7 @@ pub(super) async fn of_run(
     Path(id): Path<String>,
     Query(asked): Query<PageQuery>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
     let position = match last_seen(&headers, asked.cursor.as_deref()) {
         None => Position::Start,
@@ -104,7 +104,7 @@ pub(super) async fn of_client(
     may: Scoped<Run>,
     Query(asked): Query<PageQuery>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let feed = app.engine.run_feed(&may.caller.owner());
     let mut source =
         FeedEvents { watch: feed.watch(), feed, epoch: app.epoch, n: 0, is_restarted: false };
@@ -398,7 +398,7 @@ fn last_seen<'a>(headers: &'a HeaderMap, cursor: Option<&'a str>) -> Option<&'a 
     header.filter(|id| !id.is_empty()).or(cursor)
 }
 
-fn bad_id() -> Fault {
+fn bad_id() -> ApiError {
     Problem::usage(Code::BadArguments, "this is not the id of an event")
         .hint("pass `id` of the last event seen, or leave it out to begin anew")
         .into()

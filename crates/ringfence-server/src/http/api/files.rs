@@ -22,9 +22,9 @@ use super::schema::{
     Bytes, EditPart, FileDeleted, FileEdited, FileListing, FileWritten, GrepResult,
 };
 use super::send_file;
+use crate::http::api_error::ApiError;
 use crate::http::body::JsonBody;
 use crate::http::conditions::{self, Selection};
-use crate::http::fault::Fault;
 use crate::http::page;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
@@ -159,13 +159,13 @@ pub(super) async fn list_root(
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
     Query(asked): Query<FileQuery>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     check_range(&asked)?;
     list(&app, &may, &id, ".", asked).await
 }
 
 /// Rejects numbers that are larger than any file.
-fn check_range(asked: &FileQuery) -> Result<(), Fault> {
+fn check_range(asked: &FileQuery) -> Result<(), ApiError> {
     let is_large = |n: Option<u64>| n.is_some_and(|n| i64::try_from(n).is_err());
     if is_large(asked.offset) || is_large(asked.limit) {
         let problem = Problem::usage(Code::BadArguments, "`offset` or `limit` is too large");
@@ -209,7 +209,7 @@ pub(super) async fn read(
     Query(asked): Query<FileQuery>,
     axum::Extension(slot): axum::Extension<Arc<OwnedSemaphorePermit>>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     check_range(&asked)?;
     if asked.depth.is_some() || asked.cursor.is_some() {
         return list(&app, &may, &id, &path, asked).await;
@@ -247,7 +247,7 @@ pub(super) async fn grep(
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
     Query(search): Query<SearchQuery>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     // Refuses 0; larger ones are cut to the bounds of a search.
     page::limit(search.limit, 1, usize::MAX)?;
     let (path, query) = search.into_query();
@@ -278,7 +278,7 @@ pub(super) async fn write(
     Path((id, path)): Path<(SessionId, String)>,
     headers: HeaderMap,
     content: axum::body::Body,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let (spool, _upload) = body::spool(&app, &may.caller, content).await?;
     let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
     let when = conditions::precondition(&headers);
@@ -323,7 +323,7 @@ pub(super) async fn edit(
     Path((id, path)): Path<(SessionId, String)>,
     headers: HeaderMap,
     JsonBody(asked): JsonBody<EditRequest>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let when = conditions::precondition(&headers);
     let edited = app.engine.file_edit(may.name(), &id, path.clone().into(), asked.edits, when);
     let (written, n_replaced) = edited.await?;
@@ -352,7 +352,7 @@ pub(super) async fn delete(
     Path((id, path)): Path<(SessionId, String)>,
     Query(how_much): Query<DeleteQuery>,
     headers: HeaderMap,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let depth = if how_much.recursive { Depth::All } else { Depth::One };
     let when = conditions::precondition(&headers);
     let deleted =
@@ -366,7 +366,7 @@ async fn list(
     id: &SessionId,
     path: &str,
     asked: FileQuery,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let depth = asked.depth.unwrap_or(1).max(1);
     let limit = asked.limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let limit = page::limit(limit, LIST_ENTRIES_MAX, LIST_ENTRIES_MAX)?;

@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 
 use super::schema::{Outcome, RunList};
 use crate::http::AppState;
+use crate::http::api_error::ApiError;
 use crate::http::body::JsonBody;
-use crate::http::fault::Fault;
 use crate::http::page::{ListCursor, Order, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::runs;
@@ -68,7 +68,7 @@ pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     JsonBody(asked): JsonBody<RunRequest>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let RunRequest { code, command, session, timeout_s, stdin, cwd, background } = asked;
     let timeout = request::seconds(timeout_s)?;
     let stdin = stdin.unwrap_or_default().into_bytes();
@@ -99,7 +99,7 @@ pub(super) async fn create(
         let place = [(header::LOCATION, format!("{}/runs/{}", super::BASE, run.id()))];
         return Ok((StatusCode::ACCEPTED, place, Json(run.running(&run.partial()))).into_response());
     }
-    Ok(runs::attend(&run).await)
+    Ok(runs::wait_for_end(&run).await)
 }
 
 /// List your runs
@@ -113,7 +113,7 @@ pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     Query(asked): Query<PageQuery>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let runs = app.engine.list_runs(&may.caller.owner());
     let (runs, next) = asked.of_sorted(runs, Order::NewestFirst, |run| ListCursor {
         at_ms: run.began_ms(),
@@ -144,7 +144,7 @@ pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     Path(id): Path<String>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
     Ok(runs::now(&run))
 }
@@ -165,11 +165,11 @@ pub(super) async fn cancel(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     Path(id): Path<String>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
     Ok(runs::cancel(&run).await)
 }
 
-fn bad(message: &str) -> Fault {
+fn bad(message: &str) -> ApiError {
     Problem::usage(Code::BadArguments, message).into()
 }

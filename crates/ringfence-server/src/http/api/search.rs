@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 
 use super::schema::{ChunkList, IndexReport, SearchHits};
 use crate::http::AppState;
-use crate::http::fault::Fault;
+use crate::http::api_error::ApiError;
 use crate::http::page;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
@@ -82,7 +82,7 @@ pub(super) async fn search(
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
     Query(asked): Query<RankedQuery>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let RankedQuery { query, limit, glob, language, cursor } = asked;
     let offset = page::offset(cursor.as_deref())?;
     let limit = page::limit(limit, HITS, HITS_MAX)?;
@@ -109,7 +109,7 @@ pub(super) async fn index(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     Ok(Json(app.engine.index(may.name(), &id, ".".into()).await?).into_response())
 }
 
@@ -126,7 +126,7 @@ pub(super) async fn chunks(
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
     Query(asked): Query<ChunkQuery>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let ChunkQuery { path, lines, overlap, prompt, limit, cursor } = asked;
     let offset = page::offset(cursor.as_deref())?;
     let limit = page::limit(limit, CHUNKS_MAX, CHUNKS_MAX)?;

@@ -13,8 +13,8 @@ use ringfence_spec::{Code, Problem};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::api_error::ApiError;
 use crate::http::conditions::{Selection, etag};
-use crate::http::fault::Fault;
 use crate::http::streams;
 
 /// Size up to which a response is read before it is sent. Its hash is then sent too.
@@ -33,7 +33,7 @@ pub(super) async fn respond(
     path: &str,
     end: CancellationToken,
     slot: Arc<OwnedSemaphorePermit>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let total = file.total_bytes;
     let mut headers = HeaderMap::new();
     headers.insert(header::ETAG, etag(&file.tag));
@@ -61,13 +61,13 @@ pub(super) async fn respond(
         Selection::PreconditionFailed => {
             let problem = Problem::usage(Code::PreconditionFailed, "the file was changed")
                 .hint("read its `ETag` again");
-            return Err(Fault::new(StatusCode::PRECONDITION_FAILED, problem));
+            return Err(ApiError::new(StatusCode::PRECONDITION_FAILED, problem));
         }
         Selection::RangeNotSatisfiable => {
             let problem = Problem::usage(Code::RangeInvalid, "the range is not in the file")
                 .hint(format!("it has {total} bytes"));
             let mut response =
-                Fault::new(StatusCode::RANGE_NOT_SATISFIABLE, problem).into_response();
+                ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, problem).into_response();
             insert(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{total}"));
             return Ok(response);
         }

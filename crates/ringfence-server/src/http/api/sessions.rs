@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 
 use super::schema::{CheckpointList, Session, SessionList};
 use crate::http::AppState;
+use crate::http::api_error::ApiError;
 use crate::http::body::{JsonBody, OptionalJson};
-use crate::http::fault::Fault;
 use crate::http::page::{self, ListCursor, Order, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Scoped, Sessions};
@@ -39,7 +39,7 @@ pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
     OptionalJson(asked): OptionalJson<SessionRequest>,
-) -> Result<(StatusCode, Json<Value>), Fault> {
+) -> Result<(StatusCode, Json<Value>), ApiError> {
     let options = SessionOptions { access: FileAccess::from_read_only(asked.read_only) };
     let state = app.engine.session_create(may.name(), options).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
@@ -56,7 +56,7 @@ pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
     Query(asked): Query<PageQuery>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let states = app.engine.session_list(may.name()).await?;
     let place = |state: &SessionState| ListCursor {
         at_ms: i64::try_from(state.created_ms).unwrap_or(i64::MAX),
@@ -76,7 +76,7 @@ pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
     Path(id): Path<SessionId>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let info = app.engine.session_info(may.name(), &id).await?;
     Ok(Json(shown(&info)))
 }
@@ -92,7 +92,7 @@ pub(super) async fn close(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
     Path(id): Path<SessionId>,
-) -> Result<StatusCode, Fault> {
+) -> Result<StatusCode, ApiError> {
     app.engine.session_close(may.name(), &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -108,7 +108,7 @@ pub(super) async fn fork(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
     Path(id): Path<SessionId>,
-) -> Result<(StatusCode, Json<Value>), Fault> {
+) -> Result<(StatusCode, Json<Value>), ApiError> {
     let state = app.engine.session_fork(may.name(), &id).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
@@ -126,7 +126,7 @@ pub(super) async fn checkpoints(
     may: Scoped<Sessions>,
     Path(id): Path<SessionId>,
     Query(asked): Query<PageQuery>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let (limit, offset) = (asked.limit()?, asked.offset()?);
     let info = app.engine.session_info(may.name(), &id).await?;
     let mut cells: Vec<u64> = info.checkpoints.into_iter().skip(offset).collect();
@@ -156,7 +156,7 @@ pub(super) async fn rollback(
     may: Scoped<Sessions>,
     Path(id): Path<SessionId>,
     JsonBody(asked): JsonBody<RollbackRequest>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let info = app.engine.session_rollback(may.name(), &id, asked.cell).await?;
     Ok(Json(shown(&info)))
 }

@@ -19,7 +19,7 @@ impl Asked {
         Ok(Self { child, to, from: BufReader::new(from) })
     }
 
-    /// What it says next, without being asked.
+    /// Returns its next line, without a request.
     pub(super) fn line(&mut self) -> std::io::Result<String> {
         let mut line = String::new();
         self.from.read_line(&mut line)?;

@@ -69,7 +69,7 @@ struct Piece {
     name: &'static str,
     /// CPU time for each run.
     cpu_us: f64,
-    /// How many there are on a host of [`CORES`] processors.
+    /// Number of copies on a host of [`CORES`] processors.
     copies: usize,
     /// CPU time for each run, divided by the copies.
     per_copy_us: f64,

@@ -26,7 +26,7 @@ enum Bound {
     P50(f64),
     /// 99th percentile in milliseconds, at most.
     P99(f64),
-    /// How many times faster than a peer, at least.
+    /// Minimum speed, in times of a peer's.
     Faster(f64),
     /// Programs a second, at least.
     PerSecond(f64),

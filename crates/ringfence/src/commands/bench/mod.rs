@@ -46,12 +46,12 @@ struct Comparison {
     name: &'static str,
     what: String,
     rounds: u32,
-    /// What took so long.
+    /// The measured work.
     unit: Unit,
     contenders: Vec<Contender>,
 }
 
-/// What is timed.
+/// Unit of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Unit {
@@ -115,7 +115,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
 fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
     let own = std::env::current_exe()
         .map_err(|e| Problem::internal(Code::Bench, "cannot find this program").cause(e))?;
-    let ground = Ground::new()?;
+    let ground = BenchDirs::new()?;
     let names = RefCell::new(BTreeSet::new());
     let wanted = |name: &str| {
         names.borrow_mut().insert(name.to_owned());
@@ -298,7 +298,7 @@ fn compare(
     Ok(summary(name, what, unit, names, times, baseline))
 }
 
-/// What the fence costs work that goes on within it: two shells, one behind the fence, asked for the job in turn.
+/// Cost of the fence for work inside it: two shells, one behind the fence, asked for the job in turn.
 /// A machine's speed changes from second to second; what is compared here lies only one job apart.
 fn inside(
     name: &'static str,
@@ -453,7 +453,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// What one call takes that is refused within the fence by the filter and outside by the kernel, for whomever: a mount
+/// Time of one call that the filter refuses inside the fence and the kernel outside, for every user: a mount
 /// without a name cannot be taken away.
 fn refused_call_ns(n: u32) -> u128 {
     let started = Instant::now();
@@ -501,11 +501,11 @@ fn owned(argv: &[&str]) -> Vec<String> {
 }
 
 /// Directories to measure in, removed at the end.
-struct Ground {
+struct BenchDirs {
     root: PathBuf,
 }
 
-impl Ground {
+impl BenchDirs {
     fn new() -> Result<Self, Problem> {
         let root = std::env::temp_dir().join(format!("ringfence-bench-{}", std::process::id()));
         std::fs::create_dir(&root).map_err(|e| cannot(&root, &e))?;
@@ -553,7 +553,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for BenchDirs {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.root);
     }

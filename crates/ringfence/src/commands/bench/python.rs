@@ -20,7 +20,7 @@ const WARM_UP: u32 = 20;
 /// Between two runs in the latency comparison: what a pool that is not under load has to refill.
 const PAUSE: Duration = Duration::from_millis(8);
 
-/// What each comparison is called.
+/// Names of the comparisons.
 const NAMES: [&str; 5] =
     ["python_warm", "python_pandas", "python_cell", "python_batch", "python_cpu"];
 
@@ -128,7 +128,7 @@ impl Workers {
         self.engine.run_blocking(LOCAL, "bench", &Call::Code(call), &self.cancel)
     }
 
-    /// What a waiting worker has to itself, for people.
+    /// Memory private to a waiting worker, for people.
     fn private(&self) -> String {
         self.engine.waiting_worker_bytes().map_or_else(String::new, |bytes| {
             format!(", {} KiB private to a waiting worker", bytes >> 10)

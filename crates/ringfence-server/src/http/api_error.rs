@@ -7,18 +7,18 @@ use serde_json::json;
 
 /// A problem and its HTTP status.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ApiError {
     status: StatusCode,
     problem: Box<Problem>,
 }
 
-impl Fault {
+impl ApiError {
     pub(super) fn new(status: StatusCode, problem: Problem) -> Self {
         Self { status, problem: Box::new(problem) }
     }
 }
 
-impl From<Problem> for Fault {
+impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
         Self::new(status_of(&problem), problem)
     }
@@ -50,7 +50,7 @@ fn status_of(problem: &Problem) -> StatusCode {
     }
 }
 
-impl IntoResponse for Fault {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let ErrorInfo { code, message, hint, retry_after_ms } =
             ErrorInfo::from(&self.problem.worded_for(Face::Rest));
