@@ -269,7 +269,11 @@ impl Checking {
 
 /// The archives of a ledger, by name.
 pub(crate) fn list(home: &LedgerDir) -> Result<Vec<PathBuf>, Problem> {
-    let archives = home.make_dir(ARCHIVES)?;
+    let archives = match LedgerDir::open(&home.join(ARCHIVES)) {
+        Ok(archives) => archives,
+        Err(problem) if problem.code == Code::LedgerMissing => return Ok(Vec::new()),
+        Err(problem) => return Err(problem),
+    };
     let mut names = archives.names()?;
     names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "jsonl"));
     names.sort();

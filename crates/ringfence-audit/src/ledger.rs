@@ -207,10 +207,10 @@ impl Ledger {
     /// that finds the intake long does it, and waits for the disk.
     pub fn compact(&self) -> Result<(), Problem> {
         let mut store = self.store();
-        let folded = store.compact_now();
+        let compacted = store.compact_now();
         // Not again before the next append, if it failed.
         self.compaction_due.store(false, Ordering::Relaxed);
-        folded
+        compacted
     }
 
     /// Leaves that to the caller, who calls [`Ledger::compact`] on a thread of its own whenever the ledger [is

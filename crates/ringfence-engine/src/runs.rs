@@ -76,9 +76,9 @@ pub struct Ended {
 
 impl Ended {
     fn new(ran: RunResult, keep: KeepFiles) -> Self {
-        let listed: u64 = ran.outcome.artifacts.iter().map(|a| a.bytes).sum();
         let files = ran.files.filter(|_| keep == KeepFiles::Yes).map(Arc::new);
-        let files_bytes = files.as_ref().map_or(0, |files| files.held_bytes().max(listed));
+        let files_bytes =
+            files.as_ref().map_or(0, |files| files.kept_bytes(&ran.outcome.artifacts));
         let files = Mutex::new(files);
         Self { outcome: ran.outcome, at_ms: now_ms(), at: Instant::now(), files, files_bytes }
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use ringfence_plan::{FileId, FileStamp, WritableDir};
+use ringfence_sys::TMPFS_MAGIC;
 use ringfence_sys::untrusted::stat_at;
 use rustix::fs::{AtFlags, FsWord, Mode, Stat};
 use rustix::time::ClockId;
@@ -21,7 +22,7 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const LOCALLY_STAMPED: &[(&str, FsWord)] = &[
     ("overlayfs", 0x794c_7630),
     ("btrfs", 0x9123_683e),
-    ("tmpfs", 0x0102_1994),
+    ("tmpfs", TMPFS_MAGIC),
     ("ZFS", 0x2fc1_2fc1),
     ("bcachefs", 0xca45_1a4e),
 ];

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_plan::FileId;
 use ringfence_sys::untrusted;
-use ringfence_sys::{Budget, CallError};
+use ringfence_sys::{Budget, CallError, TMPFS_MAGIC};
 use rustix::fs::{FileType, FsWord, Stat};
 use rustix::io::Errno;
 
@@ -45,7 +45,7 @@ const WITH_LINKS: &str = "info";
 
 /// Filesystems on which a directory has two links plus one for each subdirectory: find(1) relies on the same.
 const COUNTS_DIRECTORIES: &[(&str, FsWord)] =
-    &[("ext2, ext3, ext4", 0xef53), ("XFS", 0x5846_5342), ("tmpfs", 0x0102_1994)];
+    &[("ext2, ext3, ext4", 0xef53), ("XFS", 0x5846_5342), ("tmpfs", TMPFS_MAGIC)];
 
 /// Entries of a git directory that are neither files nor directories and that a run put there.
 pub(crate) struct OddFiles<'a> {

@@ -361,12 +361,6 @@ impl Packet<'_> {
     }
 }
 
-/// Memory that the files of a filesystem take.
-fn used_bytes(root: &OwnedFd) -> u64 {
-    rustix::fs::fstatvfs(root)
-        .map_or(u64::MAX, |s| (s.f_blocks - s.f_bfree).saturating_mul(s.f_frsize))
-}
-
 fn supervisor_died() -> Problem {
     let message = "the run's supervisor ended without a word; the run ended with it";
     Problem::internal(Code::SupervisorDied, message)
@@ -516,7 +510,9 @@ impl Received {
         };
         // A command's own files are of no use to its caller. A few go with this value, after the report: to free them
         // takes the kernel as long as a short run.
-        let root = root.filter(|root| self.channel.is_some() || used_bytes(root) <= KEPT_BYTES_MAX);
+        let is_small =
+            |root: &OwnedFd| ringfence_sys::used_bytes(root).is_ok_and(|n| n <= KEPT_BYTES_MAX);
+        let root = root.filter(|root| self.channel.is_some() || is_small(root));
         let sent = root.as_ref().filter(|_| self.channel.is_some());
         let Ok(bytes) = postcard::to_allocvec(&report) else { return };
         let Some((first, mut left)) = bytes.split_at_checked(1) else { return };

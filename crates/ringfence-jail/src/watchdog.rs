@@ -206,7 +206,9 @@ impl Watchdog {
                 }
             }
             let anonymous = anonymous.saturating_add(swapped);
-            let besides = self.scratch.as_ref().map_or(0, used_bytes).saturating_add(hidden);
+            let scratch = self.scratch.as_ref();
+            let scratch = scratch.map_or(0, |root| ringfence_sys::used_bytes(root).unwrap_or(0));
+            let besides = scratch.saturating_add(hidden);
             // Pages shared by a fork count once for each process in the quick sum; the slow one divides them.
             if besides.saturating_add(anonymous) > max {
                 let bytes = besides.saturating_add(proportional_bytes(&members));
@@ -523,20 +525,19 @@ fn shared_bytes(members: &[Member]) -> u64 {
             return u64::MAX;
         }
     }
-    // Two processes of ours hide theirs: the first of the run, and the one that is about to execute the program.
-    let ours = rustix::process::getpid().as_raw_nonzero().get();
-    let ours = Member::of(ours).map_or(0, |member| member.shared_bytes_max());
-    let hidden = hidden.saturating_sub(ours.saturating_mul(2));
+    if hidden > 0 {
+        // Ringfence's own processes cannot be read: the run's PID 1, and a child before it executes the program. Each maps
+        // the same binary as this process.
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own = Member::of(own).map_or(0, |member| member.shared_bytes_max());
+        hidden = hidden.saturating_sub(own.saturating_mul(2));
+    }
     objects.values().sum::<u64>().saturating_add(hidden)
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bfree * stat.f_frsize)
-}
-
-fn used_bytes(root: &OwnedFd) -> u64 {
-    rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
 }
 
 /// A walk through a directory that the run keeps writing: by descriptor, without links, for a limited time per check.
@@ -635,7 +636,7 @@ struct DeletedFiles {
 }
 
 impl DeletedFiles {
-    /// Looks at every process of a tree but the first, which is ours and hides itself.
+    /// Looks at every process of a tree but the first: the run's PID 1, a process of Ringfence that cannot be read.
     fn of(tree: &[i32], dev: u64) -> Self {
         let mut found = Self::default();
         let mut seen: HashSet<u64> = HashSet::new();

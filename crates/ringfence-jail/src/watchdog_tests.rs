@@ -288,6 +288,15 @@ fn a_file_without_a_name_is_found_at_the_process_that_holds_it() {
     assert_eq!(deleted_bytes(&[process.pid], dev), 0);
 }
 
+/// Waits for a file that a process makes when it is ready.
+fn wait_for(ready: &Path) {
+    let until = Instant::now() + SOON;
+    while !ready.exists() {
+        assert!(Instant::now() < until, "{ready:?} does not appear");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Descriptors in a message on its way, mappings without a descriptor, and a process that cannot be looked into.
 #[test]
 fn files_without_a_name_that_are_hidden_are_noticed() {
@@ -310,11 +319,7 @@ fn files_without_a_name_that_are_hidden_are_noticed() {
         let code = format!("{file}\n{hide}\nopen('{place}/ready', 'w').close()\ntime.sleep(987)");
         let code = code.replace('\'', "'\\''");
         let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
-        let until = Instant::now() + SOON;
-        while !ready.exists() {
-            assert!(Instant::now() < until, "{hide}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(&ready);
         assert_eq!(DeletedFiles::of(&[0, process.pid], dev).may_be_hidden, is_hidden, "{hide}");
         process.kill();
         process.wait_for_death();
@@ -359,16 +364,12 @@ fn a_process_that_hides_its_mappings_counts_with_all_of_them() {
         ready.display()
     );
     let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
-    let until = Instant::now() + SOON;
-    while !ready.exists() {
-        assert!(Instant::now() < until, "it does not start");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for(&ready);
     let members = [Member::of(process.pid).unwrap()];
     let (maps, bytes) =
         as_ordinary_user(dir.path(), || (members[0].text("maps"), shared_bytes(&members)));
     assert!(maps.is_err(), "its mappings can be read");
-    // What processes of ours have mapped is taken off.
+    // Less the mappings of Ringfence's own binary, twice.
     assert!(bytes >= 2 << 30, "{bytes}");
     process.kill();
     process.wait_for_death();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ringfence_spec::Artifact;
 use ringfence_sys::untrusted::{self, open_beneath, open_directory_beneath, stat_at};
-use ringfence_sys::{Budget, CallError, Named};
+use ringfence_sys::{Budget, CallError, Named, TMPFS_MAGIC};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -101,19 +101,16 @@ impl Artifacts {
         untrusted::open_absolute(dir).map(Self::new)
     }
 
-    /// Memory that keeping them takes: everything in the file system of the run's own, listed or not. 0 for the directory
-    /// of a session, which is on disk.
-    pub fn held_bytes(&self) -> u64 {
-        const TMPFS: rustix::fs::FsWord = 0x0102_1994;
-        if self.before.is_some() {
-            return 0;
-        }
-        match rustix::fs::fstatfs(&self.workspace) {
-            Ok(fs) if fs.f_type == TMPFS => {
-                let block = u64::try_from(fs.f_bsize).unwrap_or(0);
-                fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(block)
+    /// Bytes to count for keeping them: everything in the file system of the run's own, listed or not. For the directory of
+    /// a session, which is on disk, those `listed`.
+    pub fn kept_bytes(&self, listed: &[Artifact]) -> u64 {
+        let listed = listed.iter().map(|file| file.bytes).sum();
+        let is_own = rustix::fs::fstatfs(&self.workspace).map(|fs| fs.f_type == TMPFS_MAGIC);
+        match is_own {
+            Ok(true) if self.before.is_none() => {
+                ringfence_sys::used_bytes(&self.workspace).map_or(u64::MAX, |held| held.max(listed))
             }
-            Ok(_) => 0,
+            Ok(_) => listed,
             Err(_) => u64::MAX,
         }
     }

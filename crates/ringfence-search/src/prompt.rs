@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::ops::ControlFlow;
 
-use ringfence_spec::invisible::{is_default_ignorable, is_variation};
+use ringfence_spec::invisible;
 
 use crate::chunk::{ChunkOptions, Language, spans};
 
@@ -186,7 +186,7 @@ const MARKS: &[&str] = &["inst", "sys"];
 /// must be in lower case and end behind its name, and `[data` must be followed by a digit of a nonce. Looks at the rest of the line only.
 fn is_look_alike(bracket: char, after: &str) -> bool {
     let line = after.chars().take_while(|c| !matches!(c, '\n' | '\r'));
-    let is_hidden = |c: char| is_invisible(c) || is_variation(c) || c.is_control();
+    let is_hidden = |c: char| invisible::is_invisible(c) || c.is_control();
     // Without the characters that cannot be seen, and as it reads once they are replaced.
     let seen: String =
         line.clone().filter(|c| !is_hidden(*c)).take(AHEAD_CHARS_MAX).map(fold).collect();
@@ -268,10 +268,9 @@ fn fold(c: char) -> char {
     }
 }
 
-/// Characters without a shape: zero width, direction and tag characters. Variation selectors of emoji are not among them.
+/// Characters without a shape, but for the variation selectors of emoji.
 fn is_invisible(c: char) -> bool {
-    let is_ignorable = is_default_ignorable(c) && !matches!(c, '\u{fe00}'..='\u{fe0f}');
-    is_ignorable || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
+    invisible::is_invisible(c) && !matches!(c, '\u{fe00}'..='\u{fe0f}')
 }
 
 #[cfg(test)]

@@ -64,12 +64,7 @@ pub fn escape_json(text: String) -> String {
 
 /// Returns true if a character is drawn as nothing, or changes the direction of the text around it.
 pub fn is_invisible(c: char) -> bool {
-    is_direction_control(c)
-        || is_direction_mark(c)
-        || is_hidden(c)
-        || is_joiner(c)
-        || is_variation(c)
-        || is_default_ignorable(c)
+    is_default_ignorable(c) || is_hidden(c)
 }
 
 /// Unicode's `Default_Ignorable_Code_Point`: drawn as nothing where a font does not know better, and ignored by file systems

@@ -10,6 +10,7 @@
 //! | `error` | errors that name the failed call |
 //! | `exec` | executing a program, exiting, wiping arguments |
 //! | `fd` | ranges of descriptors |
+//! | `file_system` | kind of a file system, bytes in use |
 //! | `fork` | fork, vfork, unshare |
 //! | `fork_loop` | machine code for another process: takes requests for workers and forks them |
 //! | `kernel` | files of `/proc`, `/sys` and cgroups |
@@ -35,6 +36,7 @@ mod calls;
 mod error;
 mod exec;
 mod fd;
+mod file_system;
 mod fork;
 mod fork_loop;
 mod kernel;
@@ -55,6 +57,7 @@ pub use calls::calls_code;
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
+pub use file_system::{TMPFS_MAGIC, used_bytes};
 pub use fork::{
     Forked, NamespaceHolder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork,
 };

@@ -41,6 +41,9 @@ fn rows_older_than_the_retention_go_up_to_the_first_that_is_not() {
     runs(&ledger, 0..700);
     let now = ringfence_audit::now_ms();
     assert_eq!(ledger.expire(now - ringfence_audit::RETENTION_MS).unwrap().rows, 0);
+    // A reader of a ledger without archives makes no directory for them.
+    assert!(scene.reader().archives().unwrap().is_empty());
+    assert!(!scene.path().join("archives").exists());
     let expired = ledger.expire(now + 1000).unwrap();
     assert_eq!(expired.rows, 1400);
     assert_eq!(scene.assert_intact().cleared, 1400);

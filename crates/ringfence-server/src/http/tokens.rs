@@ -251,7 +251,7 @@ impl Tokens {
         let mut text = String::new();
         // Must not block, even if there is a FIFO in its place.
         let mut options = File::options();
-        options.read(true).custom_flags(nofollow_nonblock());
+        options.read(true).custom_flags(nonblock_noctty());
         let file = match options.open(self.dir.join(FILE)) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TokenRecord::default()),
@@ -286,7 +286,7 @@ impl Tokens {
                 .create(!new)
                 .create_new(new)
                 .mode(0o600)
-                .custom_flags(nofollow_nonblock());
+                .custom_flags(nonblock_noctty());
             options
         };
         let lock = private(false).open(self.dir.join(LOCK)).map_err(fail)?;
@@ -320,7 +320,7 @@ impl Tokens {
 }
 
 /// Flags for an open that does not block: opening a FIFO otherwise waits for its other end.
-fn nofollow_nonblock() -> i32 {
+fn nonblock_noctty() -> i32 {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     i32::try_from(flags.bits()).unwrap_or(0)
 }

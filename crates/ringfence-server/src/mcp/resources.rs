@@ -64,21 +64,14 @@ impl ResourceStore {
             .filter_map(|(name, text, _)| Some((name, whole(text, outcome.encoding)?)))
             .collect();
         let artifacts: Vec<_> = outcome.artifacts.iter().take(FILES_MAX).cloned().collect();
-        let of_files = |files: &Artifacts, artifacts: &[Artifact]| {
-            let listed = artifacts.iter().map(|file| file.bytes).sum();
-            files.held_bytes().max(listed)
-        };
-        let files = files
-            .filter(|files| {
-                !artifacts.is_empty() && of_files(files, &outcome.artifacts) <= BYTES_MAX
-            })
-            .map(|files| (files, artifacts));
+        let of_files = files.as_ref().map_or(0, |files| files.kept_bytes(&outcome.artifacts));
+        let is_kept = !artifacts.is_empty() && of_files <= BYTES_MAX;
+        let files = files.filter(|_| is_kept).map(|files| (files, artifacts));
         if streams.is_empty() && files.is_none() {
             return Vec::new();
         }
         let of_streams: u64 = streams.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let of_files = files.as_ref().map_or(0, |(files, list)| of_files(files, list));
-        let n_bytes = of_streams.saturating_add(of_files);
+        let n_bytes = of_streams.saturating_add(if is_kept { of_files } else { 0 });
         if n_bytes > BYTES_MAX {
             return Vec::new();
         }

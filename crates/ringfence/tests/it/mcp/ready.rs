@@ -10,10 +10,21 @@ use super::long::running;
 use crate::living::{ancestors, children, eventually, gone, is_alive, sleepers};
 use crate::support::World;
 
+/// Number of tries to see a command below a supervisor that waited. A mount anywhere on the host ends those that wait, one
+/// that is seen may still prepare itself or be the last run's own: the command then starts without, as it should.
+const TRIES_MAX: usize = 20;
+
 #[test]
 fn a_command_is_given_to_a_supervisor_that_waits() {
     let world = World::new();
-    let mut client = Client::new(&world, &[]);
+    let given = (0..TRIES_MAX).any(|_| is_given_to_one_that_waits(&world));
+    assert!(given, "none of {TRIES_MAX} commands was given to a supervisor that waited");
+}
+
+/// Runs a command after another one and returns true if a supervisor that waited between them has it. Nothing may be left
+/// of either when the client leaves.
+fn is_given_to_one_that_waits(world: &World) -> bool {
+    let mut client = Client::new(world, &[]);
     let server = client.pid().as_raw_nonzero().get().unsigned_abs();
     run(&mut client);
     eventually("a supervisor waits", || !waiting(server).is_empty());
@@ -23,11 +34,12 @@ fn a_command_is_given_to_a_supervisor_that_waits() {
         .into_iter()
         .filter_map(|pid| ancestors(pid).into_iter().find(|pid| before.contains(pid)))
         .collect();
-    assert_eq!(supervisors.len(), 1, "{before:?}");
+    assert!(supervisors.len() <= 1, "{supervisors:?} of {before:?}");
     client.close();
     gone(&marker);
     assert!(client.end().0.success());
     eventually("no supervisor is left", || before.iter().all(|pid| !is_alive(*pid)));
+    supervisors.len() == 1
 }
 
 #[test]
