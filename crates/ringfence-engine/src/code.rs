@@ -22,8 +22,8 @@ use ringfence_screen::ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Count, Denial, DenialRule, DeniedBy, Enforcement, Exception,
-    Hint, Layer, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
-    WorkerSpeedups, WorkspaceChanges, escape_name,
+    Hint, Layer, LimitKind, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status,
+    Usage, WorkerSpeedups, WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -734,6 +734,8 @@ fn denial(tried: &Attempt) -> Denial {
         rule @ (DenialRule::NotVisible
         | DenialRule::ReadOnly
         | DenialRule::ModuleMissing
+        | DenialRule::DiskLimit
+        | DenialRule::PidsLimit
         | DenialRule::ChildProcess) => rule,
         _ => DenialRule::Network,
     };
@@ -751,6 +753,8 @@ fn denial(tried: &Attempt) -> Denial {
         ),
         DenialRule::ModuleMissing => (Layer::Filesystem, Hint::Package(subject.to_string())),
         DenialRule::ChildProcess => (Layer::Process, Hint::ChildProcess),
+        DenialRule::DiskLimit => (Layer::Resources, Hint::Limit(LimitKind::Disk)),
+        DenialRule::PidsLimit => (Layer::Resources, Hint::Limit(LimitKind::Pids)),
         _ => (Layer::Network, "this run has no network; pass the data in as a file".into()),
     };
     Denial { by: DeniedBy::Guest, ..Denial::new(layer, rule, subject.into_owned(), hint) }

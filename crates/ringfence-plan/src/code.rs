@@ -124,7 +124,7 @@ pub fn plan_code(
     facts: &HostFacts,
 ) -> Result<CodePlan, Problem> {
     refuse_without_namespaces(facts)?;
-    crate::command::refuse_too_small(limits, crate::command::CODE_MEMORY_MIN)?;
+    crate::command::refuse_too_small(limits.memory, limits.fds, crate::command::CODE_MEMORY_MIN)?;
     refuse_written_python(&request.python)?;
     let zygote = zygote(limits, request, facts);
     let worker = worker(limits, request, facts)?;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    AuditState, ByteSize, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Hint,
+    AuditState, ByteSize, Code, CommandPreset, Count, Enforcement, Fallback, FilesystemFence, Hint,
     Limits, Network, NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence,
     SecretGrant, SecretSource, SyscallFence, Tier,
 };
@@ -49,7 +49,7 @@ pub fn plan_command(
     if facts.ids.root_outside {
         return Err(root_outside(facts));
     }
-    refuse_too_small(&policy.limits, COMMAND_MEMORY_MIN)?;
+    refuse_too_small(policy.limits.memory, policy.limits.fds, COMMAND_MEMORY_MIN)?;
     let choice = choose_tier(policy, facts)?;
     refuse_broad_workspaces(policy, request, facts)?;
     match choice.tier {
@@ -511,12 +511,16 @@ pub(crate) fn cannot_publish() -> Problem {
 
 /// Least memory and descriptors with which a process can be started behind the fence, by trial on x86-64: `true` needs
 /// 200 KiB, Python 3.11 without modules 6 MiB, and Landlock's rules 15 descriptors.
-pub(crate) const COMMAND_MEMORY_MIN: ByteSize = ByteSize::mib(1);
+pub const COMMAND_MEMORY_MIN: ByteSize = ByteSize::mib(1);
 pub(crate) const CODE_MEMORY_MIN: ByteSize = ByteSize::mib(16);
 const FDS_MIN: u32 = 16;
 
 /// Refuses limits with which nothing could start: the kernel's own errors would not name them.
-pub(crate) fn refuse_too_small(limits: &Limits, memory_min: ByteSize) -> Result<(), Problem> {
+pub fn refuse_too_small(
+    memory: Option<ByteSize>,
+    fds: Option<Count>,
+    memory_min: ByteSize,
+) -> Result<(), Problem> {
     let too_small = |key: &str, limit: &dyn std::fmt::Display, min: &dyn std::fmt::Display| {
         Problem::usage(
             Code::LimitTooSmall,
@@ -527,10 +531,10 @@ pub(crate) fn refuse_too_small(limits: &Limits, memory_min: ByteSize) -> Result<
             format!("to set `{key}` to at least {min}"),
         ))
     };
-    if let Some(memory) = limits.memory.filter(|memory| *memory < memory_min) {
+    if let Some(memory) = memory.filter(|memory| *memory < memory_min) {
         return Err(too_small("memory", &memory, &memory_min));
     }
-    if let Some(fds) = limits.fds.filter(|fds| fds.get() < FDS_MIN) {
+    if let Some(fds) = fds.filter(|fds| fds.get() < FDS_MIN) {
         return Err(too_small("fds", &fds, &FDS_MIN));
     }
     Ok(())

@@ -40,7 +40,9 @@ mod view;
 pub use calls::{Arg, Call};
 pub use catalogue::power_of_socket;
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
-pub use command::{is_too_broad, plan_command, protected_path};
+pub use command::{
+    COMMAND_MEMORY_MIN, is_too_broad, plan_command, protected_path, refuse_too_small,
+};
 pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
     GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, Interception, KnownLinks,

@@ -30,7 +30,7 @@ pub fn plan_one_shot(
     facts: &HostFacts,
 ) -> Result<Plan, Problem> {
     code::refuse_without_namespaces(facts)?;
-    crate::command::refuse_too_small(limits, crate::command::CODE_MEMORY_MIN)?;
+    crate::command::refuse_too_small(limits.memory, limits.fds, crate::command::CODE_MEMORY_MIN)?;
     let limits = &with_processes(limits, request.processes);
     let mut identity = Identity::of_code(facts.ids);
     if let Some(workspace) = &request.workspace {

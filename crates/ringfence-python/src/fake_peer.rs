@@ -20,7 +20,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags};
 
 use crate::channel;
-use crate::worker::{Ends, Job, Worker};
+use crate::worker::{Ends, Job, Worker, ZygoteId};
 
 /// A guest that does nothing by itself. Dropping it kills it.
 pub(crate) struct FakeGuest {
@@ -63,7 +63,7 @@ pub(crate) fn worker_of(process: Running) -> (Worker, FakeGuest) {
     let worker = Worker {
         pid: 7,
         host_pid: process.id(),
-        zygote: 0,
+        zygote: ZygoteId::default(),
         ends: Ends { channel: ours, pidfd: pidfd(&process), stdin, stdout, stderr },
         workspace: Some(workspace),
         mounts: None,

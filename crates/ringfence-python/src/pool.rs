@@ -14,7 +14,7 @@ use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Code, Problem, Start};
 
 use crate::refill::{Alarm, Refill, StartZygote, Wake};
-use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
+use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker, ZygoteId};
 use crate::zygote::Zygote;
 use crate::zygote_keeper::ZygoteKeeper;
 
@@ -106,6 +106,8 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 pub(crate) struct ZygoteState {
     pub(crate) is_up: bool,
+    /// Zygotes that died in this place.
+    pub(crate) n_died: u64,
     /// Its workers among the waiting ones.
     pub(crate) n_waiting: usize,
     /// Its workers that have a run.
@@ -169,6 +171,14 @@ impl Shared {
         }
     }
 
+    /// Leaves a dead worker whose exit status is not needed to its zygote, if that is still there.
+    fn leave_to_zygote(state: &mut State, zygote: ZygoteId, pid: u32) {
+        let place = &mut state.zygotes[zygote.number];
+        if place.n_died == zygote.n_died {
+            place.dead.push(pid);
+        }
+    }
+
     pub(crate) fn is_early(&self, zygote: usize) -> bool {
         self.early == Some(zygote)
     }
@@ -206,7 +216,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct PoolSlot {
     shared: Arc<Shared>,
-    zygote: usize,
+    zygote: ZygoteId,
     unasked: Option<u32>,
     /// Mount namespace of the dead worker.
     mounts: Option<OwnedFd>,
@@ -218,14 +228,17 @@ impl Drop for PoolSlot {
         let n_running = state.n_running;
         state.load.pass(n_running);
         state.n_running -= 1;
-        state.zygotes[self.zygote].n_running -= 1;
-        state.zygotes[self.zygote].dead.extend(self.unasked);
+        state.zygotes[self.zygote.number].n_running -= 1;
+        if let Some(pid) = self.unasked {
+            Shared::leave_to_zygote(&mut state, self.zygote, pid);
+        }
         if let Some(mounts) = self.mounts.take() {
             state.remains.push(mounts);
             self.shared.remains.notify_one();
         }
         let few = state.waiting.len() * 2 < self.shared.n_waiting;
-        self.shared.wake(&mut state, self.zygote, if few { Wake::Now } else { Wake::Later });
+        let wake = if few { Wake::Now } else { Wake::Later };
+        self.shared.wake(&mut state, self.zygote.number, wake);
     }
 }
 
@@ -318,7 +331,7 @@ impl Pool {
 
     /// Waits until `n` workers wait that have everything loaded, or cannot be made.
     pub fn wait_until_full(&self, n: usize) -> Result<(), Problem> {
-        let is_lasting = |worker: &&Worker| !self.shared.is_early(worker.zygote);
+        let is_lasting = |worker: &&Worker| !self.shared.is_early(worker.zygote.number);
         let mut state = self.shared.lock();
         while state.waiting.iter().filter(is_lasting).count() < n {
             if let Some(problem) = &state.failed {
@@ -388,7 +401,7 @@ impl Pool {
         let mut start = Start::Warm;
         loop {
             while let Some(worker) = state.waiting.pop_front() {
-                let zygote = worker.zygote;
+                let zygote = worker.zygote.number;
                 state.zygotes[zygote].n_waiting -= 1;
                 // While there are more, a replacement can wait until the run is over: it would take the processor from
                 // it.
@@ -397,7 +410,7 @@ impl Pool {
                 }
                 // It may have been killed while it waited.
                 if worker.ends.is_dead() {
-                    state.zygotes[zygote].dead.push(worker.pid);
+                    Shared::leave_to_zygote(&mut state, worker.zygote, worker.pid);
                     self.shared.wake(&mut state, zygote, Wake::Now);
                     continue;
                 }
@@ -424,11 +437,16 @@ impl Pool {
         }
     }
 
-    fn exit_of(&self, zygote: usize, pid: u32) -> Option<Exit> {
+    /// The exit status of a dead worker, by its zygote.
+    fn exit_of(&self, zygote: ZygoteId, pid: u32) -> Option<Exit> {
         let (reply, answer) = mpsc::channel();
         let mut state = self.shared.lock();
-        state.zygotes[zygote].questions.push_back((pid, reply));
-        self.shared.wake(&mut state, zygote, Wake::Now);
+        let place = &mut state.zygotes[zygote.number];
+        if place.n_died != zygote.n_died {
+            return None;
+        }
+        place.questions.push_back((pid, reply));
+        self.shared.wake(&mut state, zygote.number, Wake::Now);
         drop(state);
         answer.recv_timeout(Duration::from_secs(5)).ok().flatten()
     }
@@ -705,9 +723,28 @@ mod tests {
         let (pool, n_starts) = pool_of(|channel| tell_exits(&channel, None), 1);
         wait_until(|| pool.counts().zygotes_up == 1);
         let guest = add_worker(&pool);
-        assert_eq!(soon(|| pool.exit_of(0, 7)), None);
+        assert_eq!(soon(|| pool.exit_of(ZygoteId::default(), 7)), None);
         assert!(guest.is_killed());
         wait_until(|| n_starts.load(Ordering::SeqCst) == 2);
+    }
+
+    #[test]
+    fn the_next_zygote_is_not_asked_about_workers_of_the_one_that_died() {
+        // A question ends it: the next one would be the third.
+        let (pool, n_starts) = pool_of(|channel| tell_exits(&channel, None), 1);
+        wait_until(|| pool.counts().zygotes_up == 1);
+        let first = ZygoteId::default();
+        assert_eq!(soon(|| pool.exit_of(first, 7)), None);
+        wait_until(|| pool.counts().zygotes_up == 1 && n_starts.load(Ordering::SeqCst) == 2);
+        let began = Instant::now();
+        assert_eq!(pool.exit_of(first, 7), None);
+        assert!(began.elapsed() < Duration::from_secs(4), "it waited for an answer");
+        let mut state = pool.shared.lock();
+        Shared::leave_to_zygote(&mut state, first, 7);
+        let place = &state.zygotes[0];
+        assert!(place.questions.is_empty() && place.dead.is_empty(), "{place:?}");
+        drop(state);
+        assert_eq!(n_starts.load(Ordering::SeqCst), 2);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
 use crate::pool::{Shared, State};
-use crate::worker::{Exit, Worker};
+use crate::worker::{Exit, Worker, ZygoteId};
 use crate::zygote::{
     ForkPriority, PendingWorker, REQUEST_MAX, Zygote, ZygoteFrame, wait_for_frame,
 };
@@ -86,6 +86,7 @@ pub(crate) struct Refill {
 
 /// A zygote and the workers requested from it.
 struct Line {
+    id: ZygoteId,
     zygote: Zygote,
     coming: Vec<PendingWorker>,
     /// Requests without an answer yet.
@@ -149,10 +150,11 @@ impl Refill {
             state.missing.clone_from(&zygote.missing);
             state.speedups.clone_from(&zygote.speedups);
         }
-        state.zygotes[self.number].dead.clear();
         state.zygotes[self.number].is_up = true;
+        let n_died = state.zygotes[self.number].n_died;
         drop(state);
         let mut line = Line {
+            id: ZygoteId { number: self.number, n_died },
             zygote,
             coming: Vec::new(),
             n_requests: 0,
@@ -181,7 +183,9 @@ impl Refill {
         let mut state = self.shared.lock();
         let own = &mut state.zygotes[self.number];
         (own.is_up, own.wake) = (false, None);
+        own.n_died += 1;
         own.questions.clear();
+        own.dead.clear();
         let gone = self.take_waiting(&mut state);
         self.shared.wake_all(&mut state);
         drop(state);
@@ -191,7 +195,7 @@ impl Refill {
     /// Takes its workers out of the waiting ones.
     fn take_waiting(&self, state: &mut State) -> VecDeque<Worker> {
         let waiting = std::mem::take(&mut state.waiting);
-        let is_own = |worker: &Worker| worker.zygote == self.number;
+        let is_own = |worker: &Worker| worker.zygote.number == self.number;
         let (own, left) = waiting.into_iter().partition(is_own);
         state.waiting = left;
         state.zygotes[self.number].n_waiting = 0;
@@ -240,7 +244,7 @@ impl Refill {
 
     /// Returns true if this is the early zygote and another one serves.
     fn is_over(&self, state: &State) -> bool {
-        let is_lasting = |worker: &Worker| !self.shared.is_early(worker.zygote);
+        let is_lasting = |worker: &Worker| !self.shared.is_early(worker.zygote.number);
         self.shared.is_early(self.number) && state.waiting.iter().any(is_lasting)
     }
 
@@ -345,7 +349,7 @@ impl Refill {
                 Ok(true) => match line.coming.swap_remove(at).fenced(self.host_uid) {
                     Ok(mut worker) => {
                         line.note(worker.pid);
-                        worker.zygote = self.number;
+                        worker.zygote = line.id;
                         line.n_failed = 0;
                         ready.push(worker);
                     }

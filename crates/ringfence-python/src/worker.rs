@@ -65,6 +65,15 @@ pub struct Job {
     pub broker: Option<Arc<dyn Broker>>,
 }
 
+/// A zygote of the pool. The next one in its place gives the same pids to other workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ZygoteId {
+    /// Its place.
+    pub(crate) number: usize,
+    /// Zygotes that died in this place before it.
+    pub(crate) n_died: u64,
+}
+
 /// A fenced process that waits for a program.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -72,8 +81,8 @@ pub(crate) struct Worker {
     pub(crate) pid: u32,
     /// Its pid on the host.
     pub(crate) host_pid: u32,
-    /// Number of its zygote in the pool.
-    pub(crate) zygote: usize,
+    /// Its zygote in the pool.
+    pub(crate) zygote: ZygoteId,
     pub(crate) ends: Ends,
     pub(crate) workspace: Option<OwnedFd>,
     pub(crate) mounts: Option<OwnedFd>,

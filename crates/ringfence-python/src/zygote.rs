@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::channel::{self, Frame};
 use crate::receipt;
-use crate::worker::{Ends, Exit, Worker};
+use crate::worker::{Ends, Exit, Worker, ZygoteId};
 use crate::zygote_keeper::ZygoteKeeper;
 
 /// Time limit for importing large packages.
@@ -243,7 +243,7 @@ impl PendingWorker {
         let pid = checked?;
         let ends = Ends { channel, pidfd, stdin, stdout, stderr };
         // From here on, dropping it kills it.
-        Ok(Worker { pid, host_pid, zygote: 0, ends, workspace, mounts, listener })
+        Ok(Worker { pid, host_pid, zygote: ZygoteId::default(), ends, workspace, mounts, listener })
     }
 }
 

@@ -28,6 +28,10 @@ def parted_as_tree(text, name):
     return compile(tree, name, "exec", dont_inherit=True), last
 
 
+# Both mean that the run's files would take more than its disk limit.
+EFBIG, ENOSPC = 27, 28
+
+
 def describe(error, name):
     """Prints the traceback, without the guest's own frames, and returns a description of the exception."""
     vars(builtins).update(usual)
@@ -41,6 +45,10 @@ def describe(error, name):
         message = ""
     if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
         deny("module_missing", error.name.partition(".")[0])
+    elif isinstance(error, OSError) and error.errno in (EFBIG, ENOSPC):
+        deny("disk_limit", error.filename if isinstance(error.filename, str) else "a write")
+    elif kind is RuntimeError and message == "can't start new thread":
+        deny("pids_limit", "a thread")
     line, trace = None, error.__traceback__
     trace = trace.tb_next if trace else None
     while trace:

@@ -208,7 +208,8 @@ def run(program, namespace, name, keep):
             print(error.code, file=sys.stderr)
             done["exit"] = 1
     except BaseException as error:
-        done["exit"] = 1
+        # An interpreter that is interrupted ends by the signal, which a shell reports as 130.
+        done["exit"] = 130 if isinstance(error, KeyboardInterrupt) and not keep else 1
         # A minimal description, in case there is no memory for more.
         done["exception"] = {"type": type(error).__qualname__, "message": "", "line": None}
         try:

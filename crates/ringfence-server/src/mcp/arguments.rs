@@ -9,6 +9,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// The flaw of a call of a file tool by a reader that has no session yet.
+const NO_SESSION: &str = "`session` is missing";
+
 /// Maximum number of wrong arguments that an error names.
 const TOLD_MAX: usize = 5;
 
@@ -191,7 +194,11 @@ pub(super) fn problem(
     if let Some(schema) = schema {
         check_object("", schema, arguments, &mut wrong);
     }
-    let hint = format!("call `{tool}` again with arguments that fit its input schema");
+    let hint = if wrong.iter().any(|flaw| flaw == NO_SESSION) {
+        "files belong to a session: call the tool `session` with the action `create` and pass its id".to_owned()
+    } else {
+        format!("call `{tool}` again with arguments that fit its input schema")
+    };
     if wrong.is_empty() {
         let message = format!("cannot call `{tool}` with these arguments");
         return Problem::usage(Code::BadArguments, message).cause(error).hint(hint);
@@ -320,6 +327,19 @@ mod tests {
         let schema = json!({"properties": {"a": {}, "b": {"type": ["string", "null"]}, "c": {"type": "array"}}});
         let given = json!({"a": [1], "b": "x", "c": [1, "x"]});
         assert_eq!(wrong(&schema, &given), [""; 0]);
+    }
+
+    #[test]
+    fn a_reader_without_a_session_is_told_to_create_one() {
+        let schema = json!({"required": ["session", "path"], "properties": {}});
+        let hint = |given: &Value| {
+            let given = given.as_object().unwrap();
+            let invalid = read::<ReadFile>(given).unwrap_err();
+            let problem = problem("read_file", schema.as_object(), given, invalid);
+            problem.hint.unwrap().words(ringfence_spec::Face::Mcp)
+        };
+        assert!(hint(&json!({})).contains("action `create`"));
+        assert!(hint(&json!({"session": "s"})).contains("input schema"));
     }
 
     #[test]

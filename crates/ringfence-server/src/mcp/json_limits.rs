@@ -1,10 +1,12 @@
-//! Checks a message before it is stored: method, id, and whether it is small enough. A tree of many small values takes
-//! a dozen times the memory of its text, so values are counted before they are allocated.
+//! Checks a message before it is stored: method, id, whether it is small enough, and whether each object has a key once.
+//! A tree of many small values takes a dozen times the memory of its text, so values are counted before they are allocated.
+//! Of two values of one key, two parsers may each take another: the one that applies the limits, and the SDK's.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use rmcp::model::{ErrorCode, RequestId};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -64,9 +66,13 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> 
 /// Checks a message against the limits. Returns `None` if it is not a message at all; the parser that reads it next
 /// reports the error.
 pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage> {
-    let n_values = n_values(message);
+    let Counted { n_values, repeats_key } = count(message);
     if n_values > VALUES_MAX {
         let said = format!("a message has at most {VALUES_MAX} values");
+        return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, None));
+    }
+    if repeats_key {
+        let said = "an object of the message has a key twice";
         return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, None));
     }
     let Ok(fields) = serde_json::from_slice::<Fields>(message) else { return Ok(None) };
@@ -130,22 +136,33 @@ fn bytes(value: &impl Serialize) -> usize {
     serde_json::to_writer(&mut written, value).map_or(usize::MAX, |()| written.0)
 }
 
-/// Counts the values, up to the first syntax error.
-fn n_values(message: &[u8]) -> usize {
-    let mut n = 0;
-    // The parser that reads the message next reports syntax errors.
-    let _ = Count(&mut n).deserialize(&mut serde_json::Deserializer::from_slice(message));
-    n
+/// Values of a message, up to its first syntax error.
+#[derive(Default)]
+struct Counted {
+    n_values: usize,
+    /// An object has two values of one key.
+    repeats_key: bool,
 }
 
-/// Counts values without keeping any.
-struct Count<'a>(&'a mut usize);
+/// Counts the values, until there are too many.
+fn count(message: &[u8]) -> Counted {
+    let mut counted = Counted::default();
+    // The parser that reads the message next reports syntax errors.
+    let _ = Count(&mut counted).deserialize(&mut serde_json::Deserializer::from_slice(message));
+    counted
+}
+
+/// Counts values. Keeps the keys of the objects it is in.
+struct Count<'a>(&'a mut Counted);
 
 impl<'de> DeserializeSeed<'de> for Count<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        *self.0 += 1;
+        self.0.n_values += 1;
+        if self.0.n_values > VALUES_MAX {
+            return Err(D::Error::custom("too many values"));
+        }
         from.deserialize_any(self)
     }
 }
@@ -187,7 +204,10 @@ impl<'de> Visitor<'de> for Count<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_key_seed(Count(self.0))?.is_some() {
+        let mut keys = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            self.0.n_values += 1;
+            self.0.repeats_key |= !keys.insert(key);
             map.next_value_seed(Count(self.0))?;
         }
         Ok(())
@@ -245,6 +265,20 @@ mod tests {
         };
         assert_eq!(flaw(&call(&long)).unwrap().1, Some(RequestId::Number(1)));
         assert_eq!(flaw(&call("short")), None);
+    }
+
+    #[test]
+    fn a_key_is_there_once() {
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"initialize","params":{}}"#;
+        let escaped = r#"{"jsonrpc":"2.0","id":1,"method":"ping","m\u0065thod":"initialize"}"#;
+        let meta =
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":0,"_meta":{}}}"#;
+        for message in [hello, escaped, meta] {
+            assert!(flaw(message).is_some_and(|(said, _)| said.contains("twice")), "{message}");
+        }
+        let nested =
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":{"id":1},"b":{"id":1}}}"#;
+        assert_eq!(flaw(nested), None);
     }
 
     #[test]

@@ -641,6 +641,9 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
     let layer = layer.ok_or_else(|| {
         Problem::usage(Code::PolicyNotFound, format!("`{}` does not exist", path.display()))
     })?;
+    let (memory, fds) = (pick!(layer, Memory, Size), pick!(layer, Fds, Count));
+    // Python needs more memory than a command, and the file may be for commands alone.
+    ringfence_plan::refuse_too_small(memory, fds, ringfence_plan::COMMAND_MEMORY_MIN)?;
     Ok(layer.values.keys().copied().collect())
 }
 

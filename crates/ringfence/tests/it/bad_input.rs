@@ -85,6 +85,17 @@ fn a_policy_with_a_typing_error_names_it() {
 }
 
 #[test]
+fn a_policy_with_limits_that_every_run_refuses_is_not_ok() {
+    let world = World::new();
+    for (line, said) in [("memory = \"512K\"", "`memory` of 512K"), ("fds = 3", "`fds` of 3")] {
+        let policy = world.write("policy.toml", &format!("{line}\n"));
+        let policy = policy.to_str().unwrap();
+        refused(&world, &["run", "--policy", policy, "--", "true"], 2, said);
+        refused(&world, &["policy", "check", policy], 2, said);
+    }
+}
+
+#[test]
 fn the_root_and_the_home_are_no_workspaces() {
     let world = World::new();
     refused(&world, &["run", "--cwd", "/", "--", "true"], 126, "`/` cannot be made writable");

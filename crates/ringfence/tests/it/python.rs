@@ -185,6 +185,7 @@ fn each_limit_has_its_own_name() {
         open(&[], "import sys\nsys.setrecursionlimit(100)\ndef f(): f()\nf()"),
         told(1, "error", "none")
     );
+    assert_eq!(open(&[], "raise KeyboardInterrupt"), told(130, "error", "none"));
     assert_eq!(open(&[], "import os; os._exit(3)"), told(3, "error", "none"));
     assert_eq!(open(&[], "import ctypes; ctypes.string_at(0)"), told(139, "killed", "crash"));
 }
@@ -325,6 +326,24 @@ fn what_was_tried_comes_back_with_a_hint_that_works() {
     assert!(denial["hint"].as_str().unwrap().contains("/workspace"));
     let (code, _) = exec(&world, &["--preset", "open"], "open('/workspace/x', 'w').write('1')");
     assert_eq!(code, 0);
+}
+
+#[test]
+fn a_limit_that_the_program_met_is_named_with_its_flag() {
+    let world = World::new();
+    let full = "open('x', 'wb').write(bytes(20 << 20))";
+    let threads = "import threading, time\nfor _ in range(90): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()";
+    for (flags, code, rule, flag) in [
+        (["--disk", "5M"], full, "disk_limit", "--disk"),
+        (["--pids", "8"], threads, "pids_limit", "--pids"),
+    ] {
+        let (exit, outcome) = exec(&world, &[&["--preset", "open"][..], &flags].concat(), code);
+        assert_eq!(exit, 1, "{outcome}");
+        let denials = outcome["denials"].as_array().unwrap();
+        let denial = denials.iter().find(|denial| denial["rule"] == rule);
+        let hint = denial.and_then(|denial| denial["hint"].as_str());
+        assert!(hint.is_some_and(|hint| hint.contains(flag)), "{outcome}");
+    }
 }
 
 #[test]
