@@ -21,7 +21,7 @@ use crate::registry::Registry;
 use crate::seccomp_notify::Listener;
 use crate::stdio::{Output, Pump, StdioPumps};
 use crate::terminal::Terminal;
-use crate::watchdog::{self, ExceededLimit, Watchdog};
+use crate::watchdog::{self, ExceededLimit, TreeRoot, Watchdog};
 
 /// Messages of a child that are read after its death.
 const LAST_MESSAGES_MAX: usize = 64;
@@ -202,6 +202,11 @@ enum Source {
     Capture(usize),
 }
 
+/// Returns true if the run's first process is PID 1 of a namespace of its own.
+fn has_init(plan: &Plan) -> bool {
+    plan.tier == Tier::Namespaces
+}
+
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(mut run: Running<'_>) -> Result<Finished, NotStarted> {
     let capture = redirected_network(&mut run).map_err(NotStarted::Supervisor)?;
@@ -223,13 +228,14 @@ impl<'a> Supervisor<'a> {
     fn new(run: Running<'a>, capture: Option<Capture>) -> Self {
         let plan = run.plan;
         let has_cgroup = plan.cgroup.is_some();
+        let root = if has_init(plan) { TreeRoot::Init(run.pid) } else { TreeRoot::Subreaper };
         Self {
             watchdog: Watchdog::new(
                 &plan.limits,
                 &plan.disk_roots,
                 run.git.began().clone(),
                 has_cgroup,
-                run.pid,
+                root,
             ),
             listener: None,
             terminal: None,
@@ -420,7 +426,8 @@ impl<'a> Supervisor<'a> {
         }
         if self.look_at.is_some_and(|at| now >= at) {
             if self.stopped.is_none()
-                && let Some(passed) = self.watchdog.look(self.run.cleanup.leaf.as_ref())
+                && let Some(passed) =
+                    self.watchdog.look(self.run.cleanup.leaf.as_ref(), &self.kept())
             {
                 self.stop(match passed {
                     ExceededLimit::Cpu => StopReason::Cpu,
@@ -582,7 +589,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn plan_has_init(&self) -> bool {
-        self.run.plan.tier == Tier::Namespaces
+        has_init(self.run.plan)
     }
 
     /// Sends SIGKILL to everything: with a pid namespace one signal suffices, without one the tree is walked.
@@ -613,10 +620,15 @@ impl<'a> Supervisor<'a> {
     /// Kills processes that detached themselves from a tree without a pid namespace.
     fn kill_detached(&self) {
         if !self.plan_has_init() {
-            let janitor = self.janitor.as_ref().map(Janitor::pid);
-            let helper = self.capture.as_ref().and_then(Capture::helper_pid);
-            kill_orphans(&janitor.into_iter().chain(helper).collect::<Vec<i32>>());
+            kill_orphans(&self.kept());
         }
+    }
+
+    /// Children of this process that are not part of the run.
+    fn kept(&self) -> Vec<i32> {
+        let janitor = self.janitor.as_ref().map(Janitor::pid);
+        let helper = self.capture.as_ref().and_then(Capture::helper_pid);
+        janitor.into_iter().chain(helper).collect()
     }
 
     fn finish(mut self) -> Result<Finished, NotStarted> {

@@ -2,7 +2,7 @@
 //! workspace.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use ringfence_sys::untrusted::{
     list, open_absolute, open_beneath, open_directory_beneath, stat_at,
 };
 use ringfence_sys::{Budget, list_kernel_directory, open_kernel_file, read_kernel_file};
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType, StatxFlags};
 use rustix::io::Errno;
 
 use crate::cgroup::Leaf;
@@ -69,6 +69,13 @@ const PENDING_BYTES_MAX: usize = 32 << 20;
 /// over the limit. Descriptors are on their way between two processes for a moment in ordinary programs, too.
 const HIDDEN_CHECKS_MAX: u32 = 5;
 
+/// Maximum number of descriptors and mappings read in one search for deleted files: a fifth of a second's worth, which delays a
+/// deadline by at most as much. A tree with more may hide files.
+const DELETED_STEPS_MAX: usize = 200_000;
+
+/// Steps that reading the fdinfo of a socket takes: three calls instead of one.
+const SOCKET_STEPS: usize = 3;
+
 /// The watched limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
@@ -78,6 +85,39 @@ pub(crate) enum ExceededLimit {
     Memory,
     /// Bytes added to disk.
     Disk,
+}
+
+/// Root of a run's tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TreeRoot {
+    /// PID 1 of the run's namespace: a process of Ringfence, which cannot be read and holds no file of the run.
+    Init(i32),
+    /// This process, the subreaper of a run without a pid namespace: a process that detaches itself becomes its child.
+    Subreaper,
+}
+
+impl TreeRoot {
+    /// Processes of the run. Those `kept` are children of this process that are not part of it.
+    pub(crate) fn processes(self, kept: &[i32]) -> Vec<i32> {
+        match self {
+            Self::Init(pid) => tree(pid),
+            Self::Subreaper => {
+                let own = rustix::process::getpid().as_raw_nonzero().get();
+                let mut all = tree(own);
+                all.retain(|pid| *pid != own && !kept.contains(pid));
+                all
+            }
+        }
+    }
+
+    /// Processes of the run that may hold files of it.
+    fn holders(self, kept: &[i32]) -> Vec<i32> {
+        let mut processes = self.processes(kept);
+        if let Self::Init(pid) = self {
+            processes.retain(|process| *process != pid);
+        }
+        processes
+    }
 }
 
 /// The watchdog of one run.
@@ -93,7 +133,7 @@ pub(crate) struct Watchdog {
     /// Pause in which the run cannot exceed one of the other limits.
     rest: Duration,
     scratch: Option<OwnedFd>,
-    root_pid: i32,
+    root: TreeRoot,
     cpu: CpuTime,
     /// Memory of the tree when it was over its limit.
     memory_found: Option<u64>,
@@ -112,13 +152,13 @@ struct DiskRoot {
 }
 
 impl Watchdog {
-    /// A watchdog for the tree below `root_pid`. Memory is watched only if no cgroup limits it.
+    /// A watchdog for the tree below `root`. Memory is watched only if no cgroup limits it.
     pub(crate) fn new(
         limits: &Limits,
         roots: &[WritableDir],
         started: StartTimes,
         cgroup: bool,
-        root_pid: i32,
+        root: TreeRoot,
     ) -> Self {
         let disk = roots
             .iter()
@@ -144,7 +184,7 @@ impl Watchdog {
             disk_rest: DISK_INTERVAL,
             rest: INTERVAL,
             scratch: None,
-            root_pid,
+            root,
             cpu: CpuTime::default(),
             memory_found: None,
         }
@@ -177,12 +217,12 @@ impl Watchdog {
         self.disk_max.is_some() && !self.disk.is_empty()
     }
 
-    /// Checks once.
-    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<ExceededLimit> {
+    /// Checks once. Of the children of this process, those `kept` are not part of the run.
+    pub(crate) fn look(&mut self, leaf: Option<&Leaf>, kept: &[i32]) -> Option<ExceededLimit> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
-        let tree = if walks { tree(self.root_pid) } else { Vec::new() };
+        let tree = if walks { self.root.processes(kept) } else { Vec::new() };
         let mut rest = IDLE_INTERVAL;
         if let Some(max) = self.cpu_max {
             let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
@@ -222,7 +262,7 @@ impl Watchdog {
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
-        let exceeded = self.look_at_disk();
+        let exceeded = self.look_at_disk(kept);
         if self.watches_disk() {
             rest = rest.min(self.disk_rest);
         }
@@ -231,7 +271,7 @@ impl Watchdog {
     }
 
     /// Checks the growth of the writable directories, if it is time.
-    fn look_at_disk(&mut self) -> Option<ExceededLimit> {
+    fn look_at_disk(&mut self, kept: &[i32]) -> Option<ExceededLimit> {
         if let Some(max) = self.disk_max
             && Instant::now() >= self.disk_next
         {
@@ -242,14 +282,18 @@ impl Watchdog {
                 root.free_last = free;
                 // Other processes write to the same disk: only changes in this directory since the run began count.
                 if root.free_before.saturating_sub(free) <= max {
-                    root.walk = None;
+                    (root.walk, root.n_hidden) = (None, 0);
                     continue;
                 }
                 has_grown = true;
                 let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path));
                 let Some(changed) = walk.step(&self.started, max) else { continue };
                 root.walk = None;
-                let deleted = DeletedFiles::of(&self::tree(self.root_pid), root.dev);
+                if changed > max {
+                    return Some(ExceededLimit::Disk);
+                }
+                let holders = self.root.holders(kept);
+                let deleted = DeletedFiles::of(&holders, root.dev, &MapDevices::of(root));
                 root.n_hidden = if deleted.may_be_hidden { root.n_hidden + 1 } else { 0 };
                 let is_hidden = root.n_hidden >= HIDDEN_CHECKS_MAX;
                 if is_hidden || changed.saturating_add(deleted.bytes) > max {
@@ -500,26 +544,27 @@ fn shared_bytes(members: &[Member]) -> u64 {
     let mut n_lines = 0;
     let mut hidden = 0_u64;
     for member in members {
-        let maps = member.text("maps").unwrap_or_else(|error| {
-            if !has_ended(&error) {
-                hidden = hidden.saturating_add(member.shared_bytes_max());
-            }
-            String::new()
-        });
-        for line in maps.lines() {
+        let read = for_each_mapping(member.tid, |line| {
             n_lines += 1;
+            if n_lines > MAPPINGS_MAX {
+                return ControlFlow::Break(());
+            }
             if !SHARED_NAMES.iter().any(|name| line.contains(name)) {
-                continue;
+                return ControlFlow::Continue(());
             }
             let mut fields = line.split_ascii_whitespace();
             let range = fields.next().and_then(|range| range.split_once('-'));
-            let Some((start, end)) = range else { continue };
+            let Some((start, end)) = range else { return ControlFlow::Continue(()) };
             let at = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
             let size = at(end).saturating_sub(at(start));
             // The fields left are permissions, offset, device, inode.
             let inode = fields.nth(3).unwrap_or_default().to_owned();
             let known = objects.entry(inode).or_default();
             *known = (*known).max(size);
+            ControlFlow::Continue(())
+        });
+        if read.is_err_and(|error| !has_ended(&error)) {
+            hidden = hidden.saturating_add(member.shared_bytes_max());
         }
         if n_lines > MAPPINGS_MAX {
             return u64::MAX;
@@ -533,6 +578,22 @@ fn shared_bytes(members: &[Member]) -> u64 {
         hidden = hidden.saturating_sub(own.saturating_mul(2));
     }
     objects.values().sum::<u64>().saturating_add(hidden)
+}
+
+/// Calls `each` with one line of a process's `maps` after the other: their paths are as long as the process likes.
+fn for_each_mapping(
+    pid: i32,
+    mut each: impl FnMut(&str) -> ControlFlow<()>,
+) -> std::io::Result<()> {
+    let mut lines = BufReader::new(open_kernel_file(format!("/proc/{pid}/maps"))?);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        if each(String::from_utf8_lossy(&line).trim_end()).is_break() {
+            break;
+        }
+        line.clear();
+    }
+    Ok(())
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {
@@ -626,52 +687,146 @@ fn is_searchable(dir: &OwnedFd) -> bool {
     stat_at(dir, ".").is_some()
 }
 
-/// Files on one device that a tree holds and that have no name any more.
+/// Device numbers by which `maps` names the files of a directory.
+#[derive(Debug, PartialEq, Eq)]
+enum MapDevices {
+    /// That of stat(2), and that of the file system as a whole: subvolumes of btrfs have numbers of their own.
+    Of([String; 2]),
+    /// Not known, or the layers' own on overlayfs (before Linux 6.8).
+    Any,
+}
+
+impl MapDevices {
+    fn of(root: &DiskRoot) -> Self {
+        Self::by_mount(&root.path, root.dev).unwrap_or(Self::Any)
+    }
+
+    fn by_mount(dir: &Path, dev: u64) -> Option<Self> {
+        let flags = AtFlags::NO_AUTOMOUNT | AtFlags::SYMLINK_NOFOLLOW;
+        let statx = rustix::fs::statx(rustix::fs::CWD, dir, flags, StatxFlags::MNT_ID).ok()?;
+        (statx.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(())?;
+        let id = statx.stx_mnt_id.to_string();
+        let mounts = read_kernel_file("/proc/self/mountinfo").ok()?;
+        Self::by_line(mounts.lines().find(|line| line.split(' ').next() == Some(&id))?, dev)
+    }
+
+    /// By a line of mountinfo (proc_pid_mountinfo(5)).
+    fn by_line(line: &str, dev: u64) -> Option<Self> {
+        let (mount, file_system) = line.split_once(" - ")?;
+        if file_system.starts_with("overlay ") {
+            return Some(Self::Any);
+        }
+        let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+        let in_maps = |major: u32, minor: u32| format!("{major:02x}:{minor:02x}");
+        Some(Self::Of([
+            in_maps(rustix::fs::major(dev), rustix::fs::minor(dev)),
+            in_maps(major.parse().ok()?, minor.parse().ok()?),
+        ]))
+    }
+
+    /// Returns true if a deleted file with this device and name in `maps` may be one of the directory.
+    fn may_have(&self, device: &str, name: &str) -> bool {
+        // Memory, whatever the device: it is counted as such.
+        let is_memory =
+            name.starts_with("/memfd:") || SHARED_NAMES.iter().any(|n| name.contains(n));
+        match self {
+            Self::Of(devices) => devices.iter().any(|ours| ours == device),
+            Self::Any => !is_memory,
+        }
+    }
+}
+
+/// Files on one device that processes hold and that have no name any more.
 #[derive(Default)]
 struct DeletedFiles {
     /// Their bytes on disk, as far as they can be seen.
     bytes: u64,
-    /// There may be others: in a process that hides its descriptors, in messages on their way, or only mapped.
+    /// There may be others: in a process that hides its descriptors, in messages on their way, only mapped, or past the bound
+    /// of the search.
     may_be_hidden: bool,
+    seen: HashSet<u64>,
+    n_steps: usize,
 }
 
 impl DeletedFiles {
-    /// Looks at every process of a tree but the first: the run's PID 1, a process of Ringfence that cannot be read.
-    fn of(tree: &[i32], dev: u64) -> Self {
+    /// Looks at these processes.
+    fn of(processes: &[i32], dev: u64, mapped: &MapDevices) -> Self {
         let mut found = Self::default();
-        let mut seen: HashSet<u64> = HashSet::new();
-        for pid in tree.iter().skip(1) {
+        for pid in processes {
             // A thread that has ended, and waits to be reaped, holds nothing.
             let alive: Vec<i32> = tasks(*pid).into_iter().filter(|tid| !is_zombie(*tid)).collect();
             // Threads need not share their descriptors.
             for tid in &alive {
-                found.add_open(*tid, dev, &mut seen);
+                found.add_open(*tid, dev);
             }
-            found.may_be_hidden |= alive.first().is_some_and(|tid| maps_deleted(*tid, dev, &seen));
+            if let Some(tid) = alive.first() {
+                found.look_at_mappings(*tid, mapped);
+            }
+            if !found.steps(0) {
+                break;
+            }
         }
         found
     }
 
-    /// Adds the files that a thread has open and that were not `seen` before.
-    fn add_open(&mut self, tid: i32, dev: u64, seen: &mut HashSet<u64>) {
+    /// Counts steps: false past the bound, where files may be hidden.
+    fn steps(&mut self, n: usize) -> bool {
+        self.n_steps += n;
+        let goes_on = self.n_steps <= DELETED_STEPS_MAX;
+        self.may_be_hidden |= !goes_on;
+        goes_on
+    }
+
+    /// Adds the files that a thread has open and that were not seen before.
+    fn add_open(&mut self, tid: i32, dev: u64) {
+        if !self.steps(1) {
+            return;
+        }
         let fds = format!("/proc/{tid}/fd");
         let names = list_kernel_directory(&fds).unwrap_or_else(|error| {
             self.may_be_hidden |= !has_ended(&error);
             Vec::new()
         });
         for name in names {
+            if !self.steps(1) {
+                return;
+            }
             // Through the magic link: the open file itself, whatever its name was.
             let Ok(stat) = rustix::fs::stat(Path::new(&fds).join(&name)) else { continue };
             let kind = FileType::from_raw_mode(stat.st_mode);
             let deleted = stat.st_nlink == 0 && stat.st_dev == dev;
-            if kind == FileType::RegularFile && deleted && seen.insert(stat.st_ino) {
+            if kind == FileType::RegularFile && deleted && self.seen.insert(stat.st_ino) {
                 self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
             }
-            if kind == FileType::Socket {
+            if kind == FileType::Socket && self.steps(SOCKET_STEPS) {
                 let fdinfo = format!("/proc/{tid}/fdinfo/{}", name.to_string_lossy());
                 self.may_be_hidden |= carries_descriptors(&fdinfo);
             }
         }
+    }
+
+    /// Notes if a process maps a deleted file that was not seen open, or hides its mappings.
+    fn look_at_mappings(&mut self, pid: i32, devices: &MapDevices) {
+        let read = for_each_mapping(pid, |line| {
+            if !self.steps(1) {
+                return ControlFlow::Break(());
+            }
+            if line.ends_with(" (deleted)") && self.is_unseen(line, devices) {
+                self.may_be_hidden = true;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        self.may_be_hidden |= read.is_err_and(|error| !has_ended(&error));
+    }
+
+    fn is_unseen(&self, line: &str, devices: &MapDevices) -> bool {
+        // Range, permissions, offset, device, inode, path.
+        let mut fields = line.split_ascii_whitespace().skip(3);
+        let (Some(device), Some(inode)) = (fields.next(), fields.next()) else { return false };
+        let name = line.split_once(&format!(" {inode} ")).map_or("", |(_, name)| name.trim_start());
+        devices.may_have(device, name)
+            && !inode.parse::<u64>().is_ok_and(|inode| self.seen.contains(&inode))
     }
 }
 
@@ -684,22 +839,6 @@ fn carries_descriptors(fdinfo: &str) -> bool {
     let text = read_kernel_file(fdinfo).unwrap_or_default();
     let n = text.lines().find_map(|line| line.strip_prefix("scm_fds:")).map(str::trim);
     n.is_some_and(|n| n != "0")
-}
-
-/// Returns true if a process maps a deleted file of the device `dev` besides those `seen`, or hides its mappings.
-fn maps_deleted(pid: i32, dev: u64, seen: &HashSet<u64>) -> bool {
-    let text = match read_kernel_file(format!("/proc/{pid}/maps")) {
-        Ok(text) => text,
-        Err(error) => return !has_ended(&error),
-    };
-    let device = format!("{:02x}:{:02x}", rustix::fs::major(dev), rustix::fs::minor(dev));
-    text.lines().filter(|line| line.ends_with(" (deleted)")).any(|line| {
-        // Range, permissions, offset, device, inode, path.
-        let mut fields = line.split_ascii_whitespace().skip(3);
-        let is_there = fields.next() == Some(&*device);
-        is_there
-            && !fields.next().and_then(|n| n.parse().ok()).is_some_and(|ino| seen.contains(&ino))
-    })
 }
 
 #[cfg(test)]

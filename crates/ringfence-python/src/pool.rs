@@ -730,8 +730,13 @@ mod tests {
 
     #[test]
     fn the_next_zygote_is_not_asked_about_workers_of_the_one_that_died() {
-        // A question ends it: the next one would be the third.
-        let (pool, n_starts) = pool_of(|channel| tell_exits(&channel, None), 1);
+        static N_ZYGOTES: AtomicUsize = AtomicUsize::new(0);
+        // A question ends the first. The next one would never answer.
+        let act: Act = |channel| match N_ZYGOTES.fetch_add(1, Ordering::SeqCst) {
+            0 => tell_exits(&channel, None),
+            _ => serve(&channel, |_, _| ControlFlow::Continue(())),
+        };
+        let (pool, n_starts) = pool_of(act, 1);
         wait_until(|| pool.counts().zygotes_up == 1);
         let first = ZygoteId::default();
         assert_eq!(soon(|| pool.exit_of(first, 7)), None);

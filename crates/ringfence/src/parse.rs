@@ -59,8 +59,16 @@ pub(crate) fn parsed(arguments: Vec<OsString>) -> Result<(Command, OutputFlags),
     Ok((cli.command, cli.output))
 }
 
-/// Checks flags for `ringfence SUBCOMMAND` that another program will pass later: an unknown flag or a bad value.
-pub(crate) fn check_flags(subcommand: &str, flags: &[String]) -> Result<(), Problem> {
+/// Checks flags for `ringfence SUBCOMMAND` that another program will pass later: an unknown flag or a bad value. Without flags
+/// there is nothing to check: settings that cannot be read are reported where they are used.
+pub(crate) fn check_flags(
+    subcommand: &str,
+    flags: &[String],
+    around: &Surroundings,
+) -> Result<(), Problem> {
+    if flags.is_empty() {
+        return Ok(());
+    }
     let refused = |cause: String| {
         let message = format!("`ringfence {subcommand}` does not take these flags");
         let hint = format!("`ringfence {subcommand} --help` lists them");
@@ -74,18 +82,17 @@ pub(crate) fn check_flags(subcommand: &str, flags: &[String]) -> Result<(), Prob
         let line = text.lines().next().unwrap_or_default();
         refused(line.trim_start_matches("error: ").to_owned())
     })?;
-    let around = Surroundings::real(false)?;
     match cli.command {
         Command::Run(args) => {
             if args.argv != ["true"] {
                 let word = args.argv.first().map(|word| word.to_string_lossy().into_owned());
                 return Err(refused(format!("`{}` is not a flag", word.unwrap_or_default())));
             }
-            effective(&args.policy, &around)?;
+            effective(&args.policy, around)?;
         }
         Command::Mcp(args) => {
-            effective(&args.policy.for_commands(), &around)?;
-            effective_code(&args.policy.for_code(), &around)?;
+            effective(&args.policy.for_commands(), around)?;
+            effective_code(&args.policy.for_code(), around)?;
         }
         _ => {}
     }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::HookArgs;
 use crate::commands::local;
+use crate::settings::Surroundings;
 use crate::{parse, present};
 
 /// Exit code by the agent's convention: do not run the command, and show the model the reason.
@@ -31,7 +32,7 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
         .take(BYTES_MAX)
         .read_to_string(&mut question)
         .map_err(|e| Problem::usage(Code::HookInput, "cannot read what is to run").cause(e))
-        .and_then(|_| answer(&question, args, &local::caller()?))
+        .and_then(|_| answer(&question, args, &local::caller()?, &Surroundings::real(false)?))
         .and_then(|answer| say(&answer));
     match answer {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,7 +73,12 @@ struct Question {
     cwd: Option<PathBuf>,
 }
 
-fn answer(question: &str, args: &HookArgs, place: &HostContext) -> Result<Value, Problem> {
+fn answer(
+    question: &str,
+    args: &HookArgs,
+    place: &HostContext,
+    around: &Surroundings,
+) -> Result<Value, Problem> {
     if args.client != "claude-code" {
         return Err(Problem::usage(
             Code::UnknownClient,
@@ -95,7 +101,7 @@ fn answer(question: &str, args: &HookArgs, place: &HostContext) -> Result<Value,
     let Some(Value::String(command)) = tool_input.get("command") else {
         return Err(nonsense("there is no `command`".to_owned()));
     };
-    parse::check_flags("run", &args.arguments)?;
+    parse::check_flags("run", &args.arguments, around)?;
     let own = own_path()?;
     for dir in cwd.into_iter().chain(std::env::current_dir()) {
         if resolve(&dir).is_ok_and(|dir| own.starts_with(dir.found.path)) {
@@ -162,9 +168,16 @@ mod tests {
         HookArgs { client: "claude-code".into(), ask: false, arguments }
     }
 
-    /// Answers in a place where no run has been: the checkout itself may have had some.
+    /// Answers in a place where no run has been and without settings: the checkout and its user may have some.
     fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
-        super::answer(question, args, &HostContext::here(Path::new("/nonexistent"))?)
+        let none = Path::new("/nonexistent");
+        let around = Surroundings {
+            environment: std::collections::BTreeMap::new(),
+            cwd: none.into(),
+            ceilings: none.into(),
+            ..Surroundings::real(false)?
+        };
+        super::answer(question, args, &HostContext::here(none)?, &around)
     }
 
     #[test]

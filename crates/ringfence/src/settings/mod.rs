@@ -265,13 +265,13 @@ struct Sources {
     config: Option<PathBuf>,
 }
 
-impl Sources {
+impl Chosen {
+    /// Values that the caller may set: by flag, policy file, variable and the user's file.
     fn gather(
         flags: &PolicyFlags,
         around: &Surroundings,
         subject: Subject,
     ) -> Result<Self, Problem> {
-        let config = around.xdg("XDG_CONFIG_HOME", ".config");
         let mut layers = vec![Layer::from_flags(flags, &around.cwd, subject)?];
         if let Some(file) = &around.policy_file(flags) {
             let path = around.cwd.join(file);
@@ -285,11 +285,22 @@ impl Sources {
             )?);
         }
         layers.push(Layer::from_environment(&around.environment, &around.cwd)?);
-        if let Some(dir) = &config {
+        if let Some(dir) = around.xdg("XDG_CONFIG_HOME", ".config") {
             let file = dir.join("config.toml");
             layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
         }
-        let chosen = Chosen::merge(layers);
+        Ok(Self::merge(layers))
+    }
+}
+
+impl Sources {
+    fn gather(
+        flags: &PolicyFlags,
+        around: &Surroundings,
+        subject: Subject,
+    ) -> Result<Self, Problem> {
+        let config = around.xdg("XDG_CONFIG_HOME", ".config");
+        let chosen = Chosen::gather(flags, around, subject)?;
         let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
         if let Some(ceilings) = &ceilings {
             ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
@@ -552,11 +563,10 @@ pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     ready_data_dir(data, cwd).map_err(|problem| problem.hint("choose another with `--data-dir`"))
 }
 
-/// Returns the data directory by flag, variable, file or default.
+/// Returns the data directory by flag, variable, file or default. Files of the workspace do not matter.
 pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
     let flags = PolicyFlags { data_dir: flag.map(str::to_owned), ..PolicyFlags::default() };
-    let sources = Sources::gather(&flags, around, Subject::Code)?;
-    Ok(state_dir(&sources.chosen, around))
+    Ok(state_dir(&Chosen::gather(&flags, around, Subject::Code)?, around))
 }
 
 fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {

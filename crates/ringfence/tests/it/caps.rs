@@ -342,6 +342,48 @@ print('all')
     }
 }
 
+/// A process that detaches itself has no parent in the run any more, and the program's own files count too, where there is no
+/// PID 1 of Ringfence's.
+#[test]
+fn without_namespaces_detached_processes_and_deleted_files_count() {
+    let detached = |work: &str| {
+        format!(
+            "import os, time
+for n in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            {work}
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+time.sleep(60)"
+        )
+    };
+    let delete = "fd = os.open('f', os.O_RDWR | os.O_CREAT); os.unlink('f'); os.write(fd, bytes(8 << 20)); os.fsync(fd)";
+    let rows = [
+        ("--memory", "64M", detached("x = b'x' * (30 << 20)"), "memory_limit"),
+        ("--cpu", "2s", detached("while time.process_time() < 1.2: pass"), "cpu_limit"),
+        ("--disk", "20M", detached(delete), "disk_limit"),
+        (
+            "--disk",
+            "20M",
+            format!(
+                "import os, time\nheld = []\nfor n in range(8):\n    {delete}; held.append(fd)\ntime.sleep(60)"
+            ),
+            "disk_limit",
+        ),
+    ];
+    for (flag, limit, program, code) in rows {
+        let args = ["run", "--json", "--timeout", "50s", flag, limit, "--"];
+        let program = ["/usr/bin/python3", "-c", &program];
+        let outcome = World::new().without_namespaces(&[&args[..], &program].concat()).json();
+        assert_eq!(outcome["enforcement"]["tier"], "landlock", "{outcome}");
+        assert!(!outcome["error"].is_null(), "{code}: {outcome}");
+        assert_eq!(outcome["error"]["code"], code, "{outcome}");
+    }
+}
+
 #[test]
 fn a_flood_of_output_is_cut_in_the_middle_and_counted() {
     let (code, outcome) =

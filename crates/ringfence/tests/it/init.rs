@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use ringfence_testing::{BoundedCommand as _, Json, json, needs_root};
 
-use crate::support::{World, binary};
+use crate::support::{Ran, World, binary};
 
 /// Client, its file, what is in it before, a text that the server's entry has.
 const CLIENTS: [(&str, &str, &str, &str); 7] = [
@@ -71,16 +71,42 @@ fn flags_that_would_fail_later_are_refused_and_nothing_is_written() {
         let world = World::new();
         let server = r#"{"mcpServers": {"notes": {"command": "true", "args": []}}}"#;
         let path = world.write("home/.cursor/mcp.json", server);
-        let asks =
-            [["init", "cursor", "--"], ["wrap", "notes", "--"], ["hook", "claude-code", "--"]];
-        for (ask, code) in asks.iter().zip([2, 2, 2]) {
-            let ran = world.ringfence(&[ask, flags].concat());
-            assert_eq!(ran.code, code, "{ask:?} {flags:?}: {}{}", ran.stdout, ran.stderr);
-            // The hook reads its question first, and there is none.
-            assert!(ask[0] == "hook" || ran.stderr.contains(word), "{ask:?}: {}", ran.stderr);
+        let question = r#"{"tool_name": "Bash", "tool_input": {"command": "id"}}"#;
+        let question = std::fs::File::open(world.write("question", question)).unwrap();
+        for ask in
+            [["init", "cursor", "--"], ["wrap", "notes", "--"], ["hook", "claude-code", "--"]]
+        {
+            let mut command = world.command(&[&ask, flags].concat());
+            command.stdin(question.try_clone().unwrap());
+            let ran = Ran::from(&command.bounded_output().unwrap());
+            assert_eq!(ran.code, 2, "{ask:?} {flags:?}: {}{}", ran.stdout, ran.stderr);
+            assert!(ran.stderr.contains(word), "{ask:?}: {}", ran.stderr);
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), server, "{flags:?}");
     }
+}
+
+/// A project's file that cannot be read is no reason to keep an entry, or not to list the servers.
+#[test]
+fn entries_are_taken_back_whatever_a_project_has_in_its_file() {
+    let world = World::new();
+    let server = r#"{"mcpServers": {"notes": {"command": "true", "args": []}}}"#;
+    let path = world.write("home/.cursor/mcp.json", server);
+    assert_eq!(world.ringfence(&["wrap", "notes"]).code, 0);
+    assert_eq!(world.ringfence(&["init", "cursor", "--", "--memory", "1G"]).code, 0);
+    world.write("work/ringfence.toml", "not = [toml");
+    for ask in [
+        &["wrap"][..],
+        &["wrap", "notes", "--undo"],
+        &["init", "cursor", "--undo", "--", "--memory", "1G"],
+    ] {
+        let ran = world.ringfence(ask);
+        assert_eq!(ran.code, 0, "{ask:?}: {}{}", ran.stdout, ran.stderr);
+    }
+    let left = Json::parse(std::fs::read(&path).unwrap());
+    assert_eq!(left, Json::parse(server.as_bytes()));
+    let refused = world.ringfence(&["init", "cursor", "--", "--memory", "1G"]);
+    assert!(refused.code == 2 && refused.stderr.contains("ringfence.toml"), "{}", refused.stderr);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use similar::TextDiff;
 
 use crate::cli::InitArgs;
 use crate::commands::local;
+use crate::settings::Surroundings;
 use crate::{parse, present};
 use client::Client;
 use edit::Server;
@@ -33,7 +34,9 @@ pub(crate) fn init(args: &InitArgs) -> ExitCode {
 
 fn attempt(args: &InitArgs) -> Result<(), Problem> {
     let client: Client = args.client.parse()?;
-    parse::check_flags("mcp", &args.arguments)?;
+    if !args.undo {
+        parse::check_flags("mcp", &args.arguments, &Surroundings::real(false)?)?;
+    }
     if let Some(dir) = &args.plugin {
         if client != Client::ClaudeCode {
             let message = format!("there is no plugin for {client}");

@@ -13,6 +13,7 @@ use super::file::ConfigFile;
 use super::{own_path, show, unreadable};
 use crate::cli::WrapArgs;
 use crate::commands::local;
+use crate::settings::Surroundings;
 use crate::style::Look;
 use crate::table::{self, cell, column, texts};
 use crate::{parse, present};
@@ -54,7 +55,9 @@ pub(crate) fn wrap(args: &WrapArgs) -> ExitCode {
 }
 
 fn attempt(args: &WrapArgs) -> Result<(), Problem> {
-    parse::check_flags("run", &args.arguments)?;
+    if args.name.is_some() && !args.undo {
+        parse::check_flags("run", &args.arguments, &Surroundings::real(false)?)?;
+    }
     let known = configurations(args)?;
     let Some(name) = &args.name else {
         list(&known, args.json);
