@@ -710,7 +710,7 @@ impl MapDevices {
         Self::by_line(mounts.lines().find(|line| line.split(' ').next() == Some(&id))?, dev)
     }
 
-    /// By a line of mountinfo (proc_pid_mountinfo(5)).
+    /// Reads a line of mountinfo, as in proc(5).
     fn by_line(line: &str, dev: u64) -> Option<Self> {
         let (mount, file_system) = line.split_once(" - ")?;
         if file_system.starts_with("overlay ") {

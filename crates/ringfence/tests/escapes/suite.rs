@@ -23,7 +23,8 @@ use crate::{honesty, program};
 /// So many attacks there are; a document that gets lost is noticed.
 const DOCUMENTS_MIN: usize = 337;
 
-/// Documents run at a time: rows are short, and the machines this runs on have two processors.
+/// Documents run at a time unless `--test-threads` or `RUST_TEST_THREADS` says otherwise, as for libtest: rows are short, and
+/// the machines this runs on have two processors.
 const N_WORKERS: usize = 2;
 
 /// The ordinary user a root caller also runs everything as: `nobody`, who owns nothing.
@@ -102,7 +103,7 @@ fn attempt(args: impl Iterator<Item = String>) -> Result<ExitCode, String> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(String, Verdict)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..N_WORKERS {
+        for _ in 0..asked.n_workers {
             scope.spawn(|| {
                 while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let verdict = test.judge(suite.run(test.caller, test.document));
@@ -191,23 +192,36 @@ fn conclude(results: &[(String, Verdict)], n_filtered: usize, started: Instant) 
 }
 
 /// The command line, as far as libtest's matters.
-#[derive(Default)]
 struct Asked {
     words: Vec<String>,
     skip: Vec<String>,
     exact: bool,
     list: bool,
+    n_workers: usize,
 }
 
 impl Asked {
     fn parse(mut args: impl Iterator<Item = String>) -> Self {
-        let mut asked = Self::default();
+        let number = |text: String| text.parse().ok().filter(|n| *n > 0);
+        let mut asked = Self {
+            words: Vec::new(),
+            skip: Vec::new(),
+            exact: false,
+            list: false,
+            n_workers: std::env::var("RUST_TEST_THREADS")
+                .ok()
+                .and_then(number)
+                .unwrap_or(N_WORKERS),
+        };
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--exact" => asked.exact = true,
                 "--list" => asked.list = true,
                 "--skip" => asked.skip.extend(args.next()),
-                "--test-threads" | "--format" | "--color" | "--logfile" | "-Z" => {
+                "--test-threads" => {
+                    asked.n_workers = args.next().and_then(number).unwrap_or(asked.n_workers);
+                }
+                "--format" | "--color" | "--logfile" | "-Z" => {
                     args.next();
                 }
                 flag if flag.starts_with('-') => {}
