@@ -2,15 +2,18 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
+use ringfence_plan::WritableDir;
 use ringfence_sys::{Budget, CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
+use rustix::process::{Gid, Uid};
 
 use crate::cgroup::Leaf;
 use crate::locked_dir::{self, ABANDONED_AFTER};
+use crate::open::file_id;
 use crate::registry::Hold;
 
 /// Time the janitor waits for the kernel to end a run whose supervisor died.
@@ -31,7 +34,7 @@ pub(crate) struct Cleanup {
 
 /// The private directory of a run that has no root of its own. Dropping it removes it.
 pub(crate) struct Scratch {
-    dir: PathBuf,
+    dir: WritableDir,
     /// Held while the run lives.
     _lock: OwnedFd,
 }
@@ -110,7 +113,7 @@ fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
         crate::cgroup::remove(dir);
     }
     if let Some(scratch) = &cleanup.scratch {
-        remove(&scratch.dir);
+        remove(&scratch.dir.path);
     }
 }
 
@@ -121,12 +124,18 @@ impl Scratch {
             sweep(parent, uid);
         }
         let lock = locked_dir::make(dir, |dir| std::fs::DirBuilder::new().mode(0o700).create(dir))?;
-        let made = Self { dir: dir.to_owned(), _lock: lock };
+        let id = file_id(&lock)?;
+        // By descriptor: another run may write the directory above, and put a link at the name.
         if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(dir, Some(uid), Some(gid))
-                .named(|| format!("chown({dir:?})"))?;
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            rustix::fs::fchown(&lock, Some(uid), Some(gid)).named(|| format!("fchown({dir:?})"))?;
         }
-        Ok(made)
+        Ok(Self { dir: WritableDir { path: dir.to_owned(), id }, _lock: lock })
+    }
+
+    /// Where it is, and which one.
+    pub(crate) fn dir(&self) -> &WritableDir {
+        &self.dir
     }
 }
 
@@ -135,7 +144,7 @@ fn sweep(parent: &Path, uid: u32) {
     let own = rustix::process::geteuid().as_raw();
     #[expect(
         clippy::disallowed_methods,
-        reason = "the caller's temporary directory, which no run writes"
+        reason = "entries are opened without links, and removed by descriptor if they are locked"
     )]
     let entries = std::fs::read_dir(parent);
     for entry in entries.into_iter().flatten().flatten() {
@@ -162,6 +171,6 @@ fn remove(dir: &Path) {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.dir);
+        remove(&self.dir.path);
     }
 }

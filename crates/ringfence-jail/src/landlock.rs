@@ -97,6 +97,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_link_in_the_place_of_a_granted_directory_is_refused() {
+        if ringfence_sys::landlock_abi() == 0 {
+            return ringfence_testing::missing("landlock", "this kernel has no Landlock");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (made, other) = (dir.path().join("made"), dir.path().join("other"));
+        std::fs::create_dir(&made).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        let id = crate::open::file_id(std::fs::File::open(&made).unwrap()).unwrap();
+        std::fs::rename(&made, dir.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&other, &made).unwrap();
+        let plan = LandlockPlan {
+            abi: ringfence_sys::landlock_abi(),
+            reading: LandlockReading::Seen,
+            deny_tcp: false,
+            rules: vec![LandlockRule { path: made, access: RuleAccess::Write, id: Some(id) }],
+        };
+        assert_eq!(restrict(&plan).unwrap_err().errno, Errno::STALE);
+    }
+
+    #[test]
     fn a_rule_for_a_file_leaves_out_what_only_directories_have() {
         if ringfence_sys::landlock_abi() == 0 {
             return ringfence_testing::missing("landlock", "this kernel has no Landlock");

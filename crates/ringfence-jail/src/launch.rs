@@ -19,6 +19,7 @@ use crate::identity::{self, Translation};
 use crate::janitor::{Cleanup, Scratch};
 use crate::registry::{Registry, RunKey};
 use crate::stdio::{self, StdioMode, StdioPumps};
+use crate::subreaper::Subreaper;
 use crate::supervise::{self, Finished, NotStarted, Running};
 
 /// Reason that nothing ran.
@@ -161,7 +162,8 @@ impl PreforkedChild {
         let result = match handed_over {
             Ok(plumbing) => {
                 let translation = self.ready.and_then(|ready| ready.translation);
-                go_on(self.born, task, plumbing, leaf, translation)
+                let parts = Parts { leaf, translation, ..Parts::default() };
+                go_on(self.born, task, plumbing, parts)
             }
             Err(fault) => {
                 // A leaf cannot be removed while the child is in it.
@@ -264,19 +266,27 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, LaunchError> {
     let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
     let leaf = if plan.cgroup.is_some() { leaf_before_fork()? } else { None };
-    if !namespaces {
-        // A process that detaches itself is reparented to this one instead of the host's init, so that it can be
-        // killed.
-        let own = rustix::process::getpid();
-        rustix::process::set_child_subreaper(Some(own))
-            .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
-    }
+    // A process that detaches itself is reparented to this one instead of the host's init, so that it can be killed.
+    let subreaper = (!namespaces).then(Subreaper::new).transpose();
+    let subreaper = subreaper.map_err(cannot("cannot become a subreaper"))?;
     let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
     let mut wires = ChildFds::new(signals)?;
     wires.handover.stdio = stdio;
     wires.handover.channel = own_channel(task)?;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
-    let orders = Orders::of(plan);
+    let mut orders = Orders::of(plan);
+    // Before the fork: the child grants it by device and inode.
+    let scratch = plan
+        .host_scratch
+        .as_ref()
+        .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
+    let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
+    if let (Some(scratch), Some(landlock)) = (&scratch, &mut orders.landlock) {
+        let made = scratch.dir();
+        for rule in landlock.rules.iter_mut().filter(|rule| rule.path == made.path) {
+            rule.id = Some(made.id);
+        }
+    }
     let born = UnsupervisedChild::fork(wires, child::kinds(&plan.birth), target, |handover| {
         child::walk(orders, handover)
     })
@@ -284,7 +294,8 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, LaunchError> {
     if namespaces {
         born.take_identity(&plan.identity)?;
     }
-    go_on(born, task, plumbing, leaf, None)
+    let parts = Parts { leaf, scratch, subreaper, translation: None };
+    go_on(born, task, plumbing, parts)
 }
 
 /// Moves a child to another processor than this one. Both have work to do, but the kernel often queues a new child behind
@@ -341,17 +352,25 @@ fn limited_leaf(task: &Task<'_>, leaf: Option<Leaf>) -> Result<Option<Leaf>, Lau
     limited.map_err(cannot("cannot make a cgroup"))
 }
 
+/// Resources of a run that are made before its child, or with it.
+#[derive(Default)]
+struct Parts {
+    leaf: Option<Leaf>,
+    scratch: Option<Scratch>,
+    subreaper: Option<Subreaper>,
+    translation: Option<Translation>,
+}
+
 /// Prepares the resources that a forked child waits for, then supervises it to its end.
 fn go_on(
     born: UnsupervisedChild,
     task: &Task<'_>,
     plumbing: StdioPumps,
-    leaf: Option<Leaf>,
-    translation: Option<Translation>,
+    parts: Parts,
 ) -> Result<Finished, LaunchError> {
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
-    let mut leaf = leaf;
+    let Parts { mut leaf, scratch, subreaper, translation } = parts;
     let born = born;
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
@@ -370,11 +389,6 @@ fn go_on(
         .registry
         .hold(&plan.disk_roots, &plan.placeholders, &RunKey::of_this_process(task.name))
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
-    let scratch = plan
-        .host_scratch
-        .as_ref()
-        .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
-    let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
     let mut translation = translation;
     let mounts = identity::prepare_mounts(plan, &mut translation).map_err(cannot_translate)?;
     // A child that failed meanwhile has closed its end; the supervisor receives the reason.
@@ -398,6 +412,7 @@ fn go_on(
         task.credentials.map(|fd| fd.try_clone_to_owned().named(|| "dup(credentials)"));
     let credentials = credentials.transpose().map_err(cannot("cannot pass the credentials on"))?;
     let mut running = born.into_running(task, plumbing, cleanup, cancel, git)?;
+    running.subreaper = subreaper;
     running.credentials = credentials;
     running.published = published;
     running.agent = agent;
@@ -551,6 +566,7 @@ impl UnsupervisedChild {
             git,
             pid: self.pid,
             pidfd,
+            subreaper: None,
             report,
             control,
             signals,

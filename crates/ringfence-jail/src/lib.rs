@@ -29,6 +29,7 @@
 //! | `secret_source` | values of secrets, read on the host |
 //! | `ssh_agent` | connects to the user's SSH agent; denials of what was not asked of it |
 //! | `stdio` | the program's stdin, stdout and stderr |
+//! | `subreaper` | processes of a run without a pid namespace |
 //! | `supervise` | supervises a run to the death of its last process |
 //! | `survey` | surveys the host and the request |
 //! | `terminal` | the run's own terminal |
@@ -65,6 +66,7 @@ mod seccomp_notify;
 mod secret_source;
 mod ssh_agent;
 mod stdio;
+mod subreaper;
 mod supervise;
 pub mod survey;
 mod terminal;

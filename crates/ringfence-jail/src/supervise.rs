@@ -15,13 +15,14 @@ use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message, SetupPart};
 use crate::gitfiles;
 use crate::gitwatch::{Budgets, GitWatch, SetAside};
-use crate::janitor::{Cleanup, Janitor};
+use crate::janitor::{Cleanup, Janitor, Scratch};
 use crate::network::Capture;
 use crate::registry::Registry;
 use crate::seccomp_notify::Listener;
 use crate::stdio::{Output, Pump, StdioPumps};
+use crate::subreaper::Subreaper;
 use crate::terminal::Terminal;
-use crate::watchdog::{self, ExceededLimit, TreeRoot, Watchdog};
+use crate::watchdog::{self, ExceededLimit, RunTree, Watchdog};
 
 /// Messages of a child that are read after its death.
 const LAST_MESSAGES_MAX: usize = 64;
@@ -41,8 +42,11 @@ const SETUP_MAX: Duration = Duration::from_secs(30);
 /// Minimum time allowed for the setup on a loaded machine, however short the program's own limit.
 const SETUP_MIN: Duration = Duration::from_secs(5);
 
-/// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
-const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
+/// Interval in which the dead of a run without a pid namespace are reaped if nothing else is watched.
+const REAP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Gap of a run whose processes could not all be ended.
+const SURVIVORS: &str = "processes of the run live on: they could not be ended in time";
 
 /// Time that output of a stopped run waits for its reader.
 const DRAIN_AFTER_STOP: Duration = Duration::from_secs(1);
@@ -128,6 +132,8 @@ pub(crate) struct Running<'a> {
     pub(crate) git: GitWatch,
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
+    /// Where it has no pid namespace.
+    pub(crate) subreaper: Option<Subreaper>,
     pub(crate) report: OwnedFd,
     pub(crate) control: OwnedFd,
     pub(crate) signals: SignalFd,
@@ -202,11 +208,6 @@ enum Source {
     Capture(usize),
 }
 
-/// Returns true if the run's first process is PID 1 of a namespace of its own.
-fn has_init(plan: &Plan) -> bool {
-    plan.tier == Tier::Namespaces
-}
-
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(mut run: Running<'_>) -> Result<Finished, NotStarted> {
     let capture = redirected_network(&mut run).map_err(NotStarted::Supervisor)?;
@@ -228,14 +229,14 @@ impl<'a> Supervisor<'a> {
     fn new(run: Running<'a>, capture: Option<Capture>) -> Self {
         let plan = run.plan;
         let has_cgroup = plan.cgroup.is_some();
-        let root = if has_init(plan) { TreeRoot::Init(run.pid) } else { TreeRoot::Subreaper };
+        let private = run.cleanup.scratch.as_ref().map(Scratch::dir);
         Self {
             watchdog: Watchdog::new(
                 &plan.limits,
                 &plan.disk_roots,
+                private,
                 run.git.began().clone(),
                 has_cgroup,
-                root,
             ),
             listener: None,
             terminal: None,
@@ -426,8 +427,7 @@ impl<'a> Supervisor<'a> {
         }
         if self.look_at.is_some_and(|at| now >= at) {
             if self.stopped.is_none()
-                && let Some(passed) =
-                    self.watchdog.look(self.run.cleanup.leaf.as_ref(), &self.kept())
+                && let Some(passed) = self.look_at_limits()
             {
                 self.stop(match passed {
                     ExceededLimit::Cpu => StopReason::Cpu,
@@ -437,7 +437,7 @@ impl<'a> Supervisor<'a> {
             }
             // A check costs more the larger the tree: pause nine times as long as it took, up to a bound.
             let rest = (now.elapsed() * 9).min(WATCH_REST_MAX);
-            self.look_at = self.watchdog.interval().map(|every| Instant::now() + every.max(rest));
+            self.look_at = self.look_interval().map(|every| Instant::now() + every.max(rest));
         }
         Ok(())
     }
@@ -486,7 +486,7 @@ impl<'a> Supervisor<'a> {
                 self.report_open = false;
                 if self.failure.is_none() && self.stopped.is_none() {
                     self.started = Some(Instant::now());
-                    self.look_at = self.watchdog.interval().map(|every| Instant::now() + every);
+                    self.look_at = self.look_interval().map(|every| Instant::now() + every);
                     // Now, while the program runs: it delays neither its start nor its end.
                     if let Some(leaf) = &self.run.cleanup.leaf {
                         leaf.sweep_neighbours_sometimes();
@@ -588,8 +588,30 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Returns true if the run's first process is PID 1 of a namespace of its own.
     fn plan_has_init(&self) -> bool {
-        has_init(self.run.plan)
+        self.run.plan.tier == Tier::Namespaces
+    }
+
+    /// Time until the run is looked at again: its limits, or its dead.
+    fn look_interval(&self) -> Option<Duration> {
+        let dead = self.run.subreaper.as_ref().map(|_| REAP_INTERVAL);
+        self.watchdog.interval().or(dead)
+    }
+
+    /// Reaps the dead of a run without a pid namespace, then looks at the limits.
+    fn look_at_limits(&mut self) -> Option<ExceededLimit> {
+        let helpers = self.helpers();
+        let run = match &self.run.subreaper {
+            Some(subreaper) => {
+                for reaped in subreaper.reap_dead(self.run.pid, &helpers) {
+                    self.watchdog.add_reaped(&reaped);
+                }
+                RunTree::Subreaper { subreaper, helpers: &helpers }
+            }
+            None => RunTree::Init(self.run.pid),
+        };
+        self.watchdog.look(self.run.cleanup.leaf.as_ref(), run)
     }
 
     /// Sends SIGKILL to everything: with a pid namespace one signal suffices, without one the tree is walked.
@@ -617,15 +639,13 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Kills processes that detached themselves from a tree without a pid namespace.
-    fn kill_detached(&self) {
-        if !self.plan_has_init() {
-            kill_orphans(&self.kept());
-        }
+    /// Kills every process of a run without a pid namespace. Returns false if one lives on.
+    fn kill_detached(&self) -> bool {
+        self.run.subreaper.as_ref().is_none_or(|subreaper| subreaper.end(&self.helpers()))
     }
 
-    /// Children of this process that are not part of the run.
-    fn kept(&self) -> Vec<i32> {
+    /// Processes that this one started for the run.
+    fn helpers(&self) -> Vec<i32> {
         let janitor = self.janitor.as_ref().map(Janitor::pid);
         let helper = self.capture.as_ref().and_then(Capture::helper_pid);
         janitor.into_iter().chain(helper).collect()
@@ -633,7 +653,7 @@ impl<'a> Supervisor<'a> {
 
     fn finish(mut self) -> Result<Finished, NotStarted> {
         let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
-        self.kill_detached();
+        let all_ended = self.kill_detached();
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         match (self.stopped, self.started) {
             (Some(StopReason::Caller(number)), None) => {
@@ -695,7 +715,12 @@ impl<'a> Supervisor<'a> {
             forks_refused,
             protected_created: report.created,
             set_aside: report.set_aside,
-            gaps: report.gaps.into_iter().chain(network.gaps).collect(),
+            gaps: report
+                .gaps
+                .into_iter()
+                .chain(network.gaps)
+                .chain((!all_ended).then(|| SURVIVORS.to_owned()))
+                .collect(),
             connections: network.connections,
             output_lost,
             root,
@@ -771,37 +796,6 @@ fn kill_tree(root: i32) {
         if !any {
             return;
         }
-    }
-}
-
-/// Kills and reaps every detached process, which without a pid namespace was reparented to this subreaper. Janitor and network
-/// helper are kept.
-fn kill_orphans(kept: &[i32]) {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    let give_up = Instant::now() + ORPHANS_DEATH_MAX;
-    while !is_alone(own, kept) && Instant::now() < give_up {
-        let below = watchdog::tree(own).into_iter().filter(|p| *p != own && !kept.contains(p));
-        for pid in below.filter_map(Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        while let Ok(Some(_)) = ringfence_sys::reap_any(false) {}
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Returns true if there is no child but those kept. A list of children is no proof while some of them fork and exit.
-fn is_alone(own: i32, kept: &[i32]) -> bool {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    match waitid(WaitId::All, peek) {
-        Err(Errno::CHILD) => true,
-        _ if kept.is_empty() => false,
-        // /proc is listed by rising pid and a child's is above its parent's, so a process that forks and exits during
-        // the listing leaves a child yet to be listed; twice, because pids wrap around at some point.
-        _ => (0..2).all(|_| {
-            watchdog::children_by_scan(own)
-                .is_some_and(|children| children.iter().all(|pid| kept.contains(pid)))
-        }),
     }
 }
 

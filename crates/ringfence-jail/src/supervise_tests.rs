@@ -46,6 +46,7 @@ fn run(plan: &Plan) -> (Supervisor<'_>, FakeChild) {
         git: GitWatch::begin(plan),
         pid: process.pid,
         pidfd: process.pidfd.try_clone().unwrap(),
+        subreaper: None,
         report,
         control,
         signals: SignalFd::new(Signals::of(&[])).unwrap(),

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::cgroup::Leaf;
 use crate::file_time::StartTimes;
+use crate::subreaper::{Reaped, Subreaper};
 
 /// Shortest interval between checks: the time a run can exceed a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -87,34 +88,28 @@ pub(crate) enum ExceededLimit {
     Disk,
 }
 
-/// Root of a run's tree.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum TreeRoot {
-    /// PID 1 of the run's namespace: a process of Ringfence, which cannot be read and holds no file of the run.
+/// Processes of a run.
+#[derive(Clone, Copy)]
+pub(crate) enum RunTree<'a> {
+    /// Those below PID 1 of its namespace: a process of Ringfence, which cannot be read and holds no file of the run.
     Init(i32),
-    /// This process, the subreaper of a run without a pid namespace: a process that detaches itself becomes its child.
-    Subreaper,
+    /// Those that this process is the subreaper of, besides the helpers that it started.
+    Subreaper { subreaper: &'a Subreaper, helpers: &'a [i32] },
 }
 
-impl TreeRoot {
-    /// Processes of the run. Those `kept` are children of this process that are not part of it.
-    pub(crate) fn processes(self, kept: &[i32]) -> Vec<i32> {
+impl RunTree<'_> {
+    fn processes(self) -> Vec<i32> {
         match self {
             Self::Init(pid) => tree(pid),
-            Self::Subreaper => {
-                let own = rustix::process::getpid().as_raw_nonzero().get();
-                let mut all = tree(own);
-                all.retain(|pid| *pid != own && !kept.contains(pid));
-                all
-            }
+            Self::Subreaper { subreaper, helpers } => subreaper.processes(helpers),
         }
     }
 
-    /// Processes of the run that may hold files of it.
-    fn holders(self, kept: &[i32]) -> Vec<i32> {
-        let mut processes = self.processes(kept);
-        if let Self::Init(pid) = self {
-            processes.retain(|process| *process != pid);
+    /// Those that may hold files of the run.
+    fn holders(self) -> Vec<i32> {
+        let mut processes = self.processes();
+        if let Self::Init(init) = self {
+            processes.retain(|pid| *pid != init);
         }
         processes
     }
@@ -124,7 +119,6 @@ impl TreeRoot {
 pub(crate) struct Watchdog {
     cpu_max: Option<Duration>,
     memory_max: Option<u64>,
-    disk_max: Option<u64>,
     disk: Vec<DiskRoot>,
     started: StartTimes,
     disk_next: Instant,
@@ -133,7 +127,6 @@ pub(crate) struct Watchdog {
     /// Pause in which the run cannot exceed one of the other limits.
     rest: Duration,
     scratch: Option<OwnedFd>,
-    root: TreeRoot,
     cpu: CpuTime,
     /// Memory of the tree when it was over its limit.
     memory_found: Option<u64>,
@@ -142,6 +135,9 @@ pub(crate) struct Watchdog {
 struct DiskRoot {
     path: PathBuf,
     dev: u64,
+    bytes_max: u64,
+    /// The limit that more than that exceeds.
+    limit: ExceededLimit,
     free_before: u64,
     /// Free bytes at the last check.
     free_last: u64,
@@ -152,39 +148,34 @@ struct DiskRoot {
 }
 
 impl Watchdog {
-    /// A watchdog for the tree below `root`. Memory is watched only if no cgroup limits it.
+    /// A watchdog for a run that writes to these directories, and to a `private` one that is on the host. Memory is watched
+    /// only if no cgroup limits it.
     pub(crate) fn new(
         limits: &Limits,
         roots: &[WritableDir],
+        private: Option<&WritableDir>,
         started: StartTimes,
         cgroup: bool,
-        root: TreeRoot,
     ) -> Self {
-        let disk = roots
-            .iter()
-            .filter_map(|WritableDir { path, id }| {
-                let free_before = free_bytes(path)?;
-                Some(DiskRoot {
-                    free_before,
-                    free_last: free_before,
-                    dev: id.dev,
-                    path: path.clone(),
-                    walk: None,
-                    n_hidden: 0,
-                })
-            })
-            .collect();
+        let memory_max = limits.memory.filter(|_| !cgroup).map(ringfence_spec::ByteSize::bytes);
+        let disk_max = limits.disk.map(ringfence_spec::ByteSize::bytes);
+        let by_disk = |dir| DiskRoot::new(dir, disk_max?, ExceededLimit::Disk);
+        let in_memory = private.filter(|dir| is_in_memory(&dir.path));
+        let by_memory = |dir| DiskRoot::new(dir, memory_max?, ExceededLimit::Memory);
         Self {
             cpu_max: limits.cpu.map(ringfence_spec::Span::duration),
-            memory_max: limits.memory.filter(|_| !cgroup).map(ringfence_spec::ByteSize::bytes),
-            disk_max: limits.disk.map(ringfence_spec::ByteSize::bytes),
-            disk,
+            memory_max,
+            disk: roots
+                .iter()
+                .chain(private)
+                .filter_map(by_disk)
+                .chain(in_memory.into_iter().filter_map(by_memory))
+                .collect(),
             started,
             disk_next: Instant::now() + DISK_INTERVAL,
             disk_rest: DISK_INTERVAL,
             rest: INTERVAL,
             scratch: None,
-            root,
             cpu: CpuTime::default(),
             memory_found: None,
         }
@@ -214,15 +205,20 @@ impl Watchdog {
     }
 
     fn watches_disk(&self) -> bool {
-        self.disk_max.is_some() && !self.disk.is_empty()
+        !self.disk.is_empty()
     }
 
-    /// Checks once. Of the children of this process, those `kept` are not part of the run.
-    pub(crate) fn look(&mut self, leaf: Option<&Leaf>, kept: &[i32]) -> Option<ExceededLimit> {
+    /// Counts the CPU time of a process that was reaped by this one.
+    pub(crate) fn add_reaped(&mut self, reaped: &Reaped) {
+        self.cpu.add_reaped(reaped);
+    }
+
+    /// Checks once.
+    pub(crate) fn look(&mut self, leaf: Option<&Leaf>, run: RunTree<'_>) -> Option<ExceededLimit> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
-        let tree = if walks { self.root.processes(kept) } else { Vec::new() };
+        let tree = if walks { run.processes() } else { Vec::new() };
         let mut rest = IDLE_INTERVAL;
         if let Some(max) = self.cpu_max {
             let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
@@ -262,7 +258,7 @@ impl Watchdog {
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
-        let exceeded = self.look_at_disk(kept);
+        let exceeded = self.look_at_disk(run);
         if self.watches_disk() {
             rest = rest.min(self.disk_rest);
         }
@@ -271,12 +267,11 @@ impl Watchdog {
     }
 
     /// Checks the growth of the writable directories, if it is time.
-    fn look_at_disk(&mut self, kept: &[i32]) -> Option<ExceededLimit> {
-        if let Some(max) = self.disk_max
-            && Instant::now() >= self.disk_next
-        {
+    fn look_at_disk(&mut self, run: RunTree<'_>) -> Option<ExceededLimit> {
+        if self.watches_disk() && Instant::now() >= self.disk_next {
             let mut has_grown = false;
             for root in &mut self.disk {
+                let max = root.bytes_max;
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
                 has_grown |= root.free_last.saturating_sub(free) > OTHERS_BYTES;
                 root.free_last = free;
@@ -290,14 +285,13 @@ impl Watchdog {
                 let Some(changed) = walk.step(&self.started, max) else { continue };
                 root.walk = None;
                 if changed > max {
-                    return Some(ExceededLimit::Disk);
+                    return Some(root.limit);
                 }
-                let holders = self.root.holders(kept);
-                let deleted = DeletedFiles::of(&holders, root.dev, &MapDevices::of(root));
+                let deleted = DeletedFiles::of(&run.holders(), root.dev, &MapDevices::of(root));
                 root.n_hidden = if deleted.may_be_hidden { root.n_hidden + 1 } else { 0 };
                 let is_hidden = root.n_hidden >= HIDDEN_CHECKS_MAX;
                 if is_hidden || changed.saturating_add(deleted.bytes) > max {
-                    return Some(ExceededLimit::Disk);
+                    return Some(root.limit);
                 }
             }
             let longer = (2 * self.disk_rest).min(IDLE_INTERVAL);
@@ -305,6 +299,22 @@ impl Watchdog {
             self.disk_next = Instant::now() + self.disk_rest;
         }
         None
+    }
+}
+
+impl DiskRoot {
+    fn new(dir: &WritableDir, bytes_max: u64, limit: ExceededLimit) -> Option<Self> {
+        let free_before = free_bytes(&dir.path)?;
+        Some(Self {
+            path: dir.path.clone(),
+            dev: dir.id.dev,
+            bytes_max,
+            limit,
+            free_before,
+            free_last: free_before,
+            walk: None,
+            n_hidden: 0,
+        })
     }
 }
 
@@ -329,6 +339,11 @@ pub(crate) fn tree(root: i32) -> Vec<i32> {
 fn tasks(pid: i32) -> Vec<i32> {
     let names = list_kernel_directory(format!("/proc/{pid}/task")).unwrap_or_default();
     names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+/// The children of a process.
+pub(crate) fn children_of(pid: i32) -> Vec<i32> {
+    children(pid, &mut None)
 }
 
 fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> {
@@ -408,6 +423,11 @@ struct CpuTime {
 impl CpuTime {
     /// Checks after which a process not seen again is gone, and not just missed while the tree changed.
     const PATIENCE: u64 = 8;
+
+    fn add_reaped(&mut self, reaped: &Reaped) {
+        self.seen.retain(|(pid, _), _| *pid != reaped.pid);
+        self.gone += u64::try_from(reaped.cpu.as_millis() / 10).unwrap_or(0);
+    }
 
     fn look(&mut self, tree: &[i32]) -> Duration {
         self.n_looks += 1;
@@ -594,6 +614,10 @@ fn for_each_mapping(
         line.clear();
     }
     Ok(())
+}
+
+fn is_in_memory(dir: &Path) -> bool {
+    rustix::fs::statfs(dir).is_ok_and(|stat| stat.f_type == ringfence_sys::TMPFS_MAGIC)
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {

@@ -96,14 +96,14 @@ fn a_process_cannot_lie_about_itself_by_its_name() {
 fn a_tree_that_uses_its_cpu_time_up_is_found() {
     let process = FakeProcess::of("while :; do :; done");
     let limits = Limits { cpu: Span::from_millis(100), ..limits() };
-    let mut watchdog = Watchdog::new(&limits, &[], now(), false, TreeRoot::Init(process.pid));
+    let mut watchdog = Watchdog::new(&limits, &[], None, now(), false);
     assert!(watchdog.interval().is_some_and(|every| every <= DISK_INTERVAL));
     let until = Instant::now() + SOON;
-    while watchdog.look(None, &[]).is_none() {
+    while watchdog.look(None, RunTree::Init(process.pid)).is_none() {
         assert!(Instant::now() < until, "it is not found");
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(watchdog.look(None, &[]), Some(ExceededLimit::Cpu));
+    assert_eq!(watchdog.look(None, RunTree::Init(process.pid)), Some(ExceededLimit::Cpu));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
         FakeProcess::of("x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ready >&2; sleep 987");
     let look = |mib| {
         let limits = Limits { memory: Some(ByteSize::mib(mib)), ..limits() };
-        let mut watchdog = Watchdog::new(&limits, &[], now(), false, TreeRoot::Init(process.pid));
-        (watchdog.look(None, &[]), watchdog.memory_found())
+        let mut watchdog = Watchdog::new(&limits, &[], None, now(), false);
+        (watchdog.look(None, RunTree::Init(process.pid)), watchdog.memory_found())
     };
     let until = Instant::now() + SOON;
     loop {
@@ -153,15 +153,15 @@ fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
 
 #[test]
 fn nothing_to_watch_needs_no_watching() {
-    let watchdog = Watchdog::new(&limits(), &[], now(), false, TreeRoot::Init(1));
+    let watchdog = Watchdog::new(&limits(), &[], None, now(), false);
     assert_eq!(watchdog.interval(), None);
     let limits =
         Limits { disk: Some(ByteSize::mib(1)), memory: Some(ByteSize::mib(1)), ..limits() };
     // A cgroup counts the memory, and a directory that is gone has no size.
     let gone =
         WritableDir { path: "/nonexistent".into(), id: ringfence_plan::FileId { dev: 0, ino: 0 } };
-    let mut watchdog = Watchdog::new(&limits, &[gone], now(), true, TreeRoot::Init(1));
-    assert_eq!((watchdog.interval(), watchdog.look(None, &[])), (None, None));
+    let mut watchdog = Watchdog::new(&limits, &[gone], None, now(), true);
+    assert_eq!((watchdog.interval(), watchdog.look(None, RunTree::Init(1))), (None, None));
 }
 
 /// The bytes that a walk finds, in as many steps as it takes.
@@ -440,12 +440,12 @@ fn a_workspace_that_does_not_grow_is_looked_at_less_often() {
     let id = file_id(std::fs::File::open(dir.path()).unwrap()).unwrap();
     let roots = [WritableDir { path: dir.path().to_owned(), id }];
     let limits = Limits { disk: Some(ByteSize::mib(1 << 20)), ..limits() };
-    let mut watchdog = Watchdog::new(&limits, &roots, now(), true, TreeRoot::Init(0));
+    let mut watchdog = Watchdog::new(&limits, &roots, None, now(), true);
     let mut interval_after = |work: &dyn Fn(usize), expected: Duration| {
         (0..200).any(|n| {
             work(n);
             watchdog.disk_next = Instant::now();
-            assert_eq!(watchdog.look(None, &[]), None);
+            assert_eq!(watchdog.look(None, RunTree::Init(0)), None);
             watchdog.interval() == Some(expected)
         })
     };

@@ -13,7 +13,7 @@ use crate::catalogue;
 use crate::environment::environment;
 use crate::facts::{
     CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, MappedDir, NetworkCapture, Request,
-    RootEntry, UserNamespaces, WritableDir,
+    RootEntry, UserNamespaces, WritableDir, WritableRoot,
 };
 use crate::landlock_tier::landlock;
 use crate::network::{NetworkPlan, NetworkWay};
@@ -267,22 +267,13 @@ fn namespaces(
     let limits = &policy.limits;
     let resources = resource_fence(facts);
     gaps.extend(memory_gap(facts, limits));
+    gaps.extend(hidden_processes_gaps(facts, limits));
     if facts.landlock_abi == 0 {
         gaps.push("Landlock is missing: the mount table alone confines files".to_owned());
     }
     gaps.extend(facts.core_dumps.gap().map(str::to_owned));
-    if !facts.groups.is_empty() && identity.disk_owner.is_none() {
-        gaps.push(format!(
-            "supplementary groups stay: an ordinary user cannot drop {:?}",
-            facts.groups
-        ));
-    }
-    for root in &request.writable {
-        if let Some(why) = &root.git.distrusted {
-            gaps.push(format!("`{}/.git` is not followed: {why}", root.root.path.display()));
-        }
-        gaps.extend(root.git.gaps.iter().cloned());
-    }
+    gaps.extend(groups_gap(facts, &identity));
+    gaps.extend(git_gaps(request));
     for (found, effect) in crate::view::grants(request) {
         let shown = found.path.display();
         match effect {
@@ -567,6 +558,37 @@ pub(crate) fn resource_fence(facts: &HostFacts) -> ResourceFence {
 }
 
 /// Returns the gap of a run with several processes whose memory no cgroup counts together.
+/// The gap of a user who keeps supplementary groups.
+pub(crate) fn groups_gap(facts: &HostFacts, identity: &Identity) -> Option<String> {
+    (!facts.groups.is_empty() && identity.disk_owner.is_none()).then(|| {
+        format!("supplementary groups stay: an ordinary user cannot drop {:?}", facts.groups)
+    })
+}
+
+/// Gaps of the repositories in writable directories.
+pub(crate) fn git_gaps(request: &Request) -> Vec<String> {
+    let gaps_of = |root: &WritableRoot| {
+        let distrusted = root.git.distrusted.as_ref();
+        let distrusted = distrusted
+            .map(|why| format!("`{}/.git` is not followed: {why}", root.root.path.display()));
+        distrusted.into_iter().chain(root.git.gaps.iter().cloned()).collect::<Vec<_>>()
+    };
+    request.writable.iter().flat_map(gaps_of).collect()
+}
+
+/// Gaps of limits that are watched, on a host that hides processes which their own user may not look into.
+pub(crate) fn hidden_processes_gaps(facts: &HostFacts, limits: &Limits) -> Vec<String> {
+    let no_cgroup = matches!(facts.cgroup, CgroupFacts::Missing(_));
+    let by_tree = no_cgroup && (limits.memory.is_some() || limits.cpu.is_some());
+    let gaps = [
+        by_tree.then_some("limits of memory and CPU time hold for each process, not for the tree"),
+        limits.disk.is_some().then_some("deleted files do not count for `--disk`"),
+    ];
+    let why = "`/proc` is mounted with `hidepid`";
+    let gaps = gaps.into_iter().flatten().filter(|_| facts.hides_processes);
+    gaps.map(|gap| format!("{gap}: {why}")).collect()
+}
+
 pub(crate) fn memory_gap(facts: &HostFacts, limits: &Limits) -> Option<String> {
     let CgroupFacts::Missing(why) = &facts.cgroup else { return None };
     limits.memory.is_some().then(|| {

@@ -391,6 +391,8 @@ pub struct HostFacts {
     pub network_capture: NetworkCapture,
     /// cgroups.
     pub cgroup: CgroupFacts,
+    /// True if `/proc` hides processes from this caller (`hidepid`).
+    pub hides_processes: bool,
     /// Core dumps.
     pub core_dumps: CoreDumps,
     /// The caller's environment.

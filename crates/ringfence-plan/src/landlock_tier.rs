@@ -9,7 +9,8 @@ use ringfence_spec::{
 
 use crate::command::{
     Choice, cannot_publish, cannot_use_agent, cgroup, disk_roots, filter, find_repositories_above,
-    git_dirs, git_indexes, identity, memory_gap, resource_fence, rlimits, unobserved, watch_git,
+    git_dirs, git_gaps, git_indexes, groups_gap, hidden_processes_gaps, identity, memory_gap,
+    resource_fence, rlimits, unobserved, watch_git,
 };
 use crate::environment::environment;
 use crate::facts::{HostFacts, OwnEffect, ProtectedState, Request, RootEntry};
@@ -63,7 +64,11 @@ pub(crate) fn landlock(
     }
     let resources = resource_fence(facts);
     gaps.extend(memory_gap(facts, limits));
+    gaps.extend(hidden_processes_gaps(facts, limits));
     gaps.extend(landlock_gaps(request, facts, confined));
+    // Root's runs become another user, without groups.
+    gaps.extend(groups_gap(facts, &identity).filter(|_| !facts.ids.host_root));
+    gaps.extend(git_gaps(request));
     gaps.extend(facts.core_dumps.gap().map(str::to_owned));
 
     let landlock = confined.then(|| host_rules(policy.preset, facts.landlock_abi, request, facts));
@@ -92,6 +97,8 @@ pub(crate) fn landlock(
         payload.push(Step::JoinCgroup);
     }
     payload.extend([Step::HideSelf, Step::NewSession]);
+    // Before the user changes: the set is root's to empty.
+    payload.push(Step::DropBoundingSet);
     if facts.ids.host_root {
         payload.push(Step::BecomeUser { uid: identity.host_uid, gid: identity.host_gid });
     }
@@ -99,7 +106,6 @@ pub(crate) fn landlock(
         Step::DieWithParent,
         Step::ChangeDirectory,
         Step::SetRlimits { limits: rlimits(limits, resources) },
-        Step::DropBoundingSet,
         Step::DropCapabilities,
         Step::NoNewPrivileges,
     ]);
@@ -269,6 +275,7 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
         "what the program started survives if the supervisor is killed".to_owned(),
         "the names, sizes and times of files outside are visible".to_owned(),
         "chmod, chown and utime on the caller's own files outside succeed".to_owned(),
+        "extended attributes and link targets of files outside are readable".to_owned(),
         "no /tmp, /dev/shm, IPC or hostname of its own; other processes are visible".to_owned(),
         "processes are counted for the whole user, not for the run".to_owned(),
     ];
@@ -328,16 +335,16 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     for secret in shown_secrets {
         gaps.push(format!("`{}` is readable", secret.path.display()));
     }
-    if facts.landlock_abi < 3 {
+    // Without a ruleset the kernel's ABI says nothing.
+    let abi = if confined { facts.landlock_abi } else { 0 };
+    if confined && abi < 3 {
         gaps.push(
             "truncate(2) on readable files is not held back: Landlock ABI below 3".to_owned(),
         );
     }
-    if facts.landlock_abi < 6 {
-        gaps.push(
-            "signals to the caller's other processes are not held back: Landlock ABI below 6"
-                .to_owned(),
-        );
+    if abi < 6 {
+        let why = if confined { "Landlock ABI below 6" } else { "no Landlock" };
+        gaps.push(format!("signals to the caller's other processes are not held back: {why}"));
     }
     gaps
 }

@@ -44,6 +44,7 @@ fn facts() -> HostFacts {
         seccomp_filter: true,
         seccomp_notify: true,
         cgroup: CgroupFacts::V2,
+        hides_processes: false,
         network_capture: NetworkCapture::Usable,
         core_dumps: CoreDumps::new("|/usr/lib/systemd/systemd-coredump %P", None),
         environment: BTreeMap::from([

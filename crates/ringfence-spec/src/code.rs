@@ -322,6 +322,7 @@ names! {
     ExceptionObject, "exception_object", "Screening refuses `obj` of an `AttributeError`: the object that lacked the attribute, however hidden.";
     Exec, "exec", "Executing a program.";
     Fanotify, "fanotify", "Watching whole filesystems.";
+    FileAttributes, "file_attributes", "Setting extended attributes of files.";
     FileEncryption, "file_encryption", "Keys of encrypted directories.";
     FileHandles, "file_handles", "Opening files by handle.";
     FileSizeLimit, "file_size_limit", "A file larger than the disk limit.";

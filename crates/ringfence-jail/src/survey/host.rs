@@ -111,6 +111,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         seccomp_notify: kernel.seccomp_notify && !under_a_filter(),
         network_capture: NetworkCapture::Usable,
         cgroup: cgroup::facts(&cgroup::find_parent()),
+        hides_processes: hides_processes(),
         core_dumps: core_dumps().0,
         environment: caller.environment.clone(),
         system: system(preset),
@@ -122,6 +123,11 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
     })
+}
+
+/// Returns true if `/proc` hides processes: everyone may read this file of the first one otherwise.
+fn hides_processes() -> bool {
+    rustix::fs::access("/proc/1/stat", rustix::fs::Access::READ_OK).is_err()
 }
 
 /// Features of the kernel, which stay as they are.

@@ -88,6 +88,9 @@ pub(super) enum Check {
     NewSegment,
     /// Semaphores and message queues, by the spec's [`Ipc`].
     Ipc,
+    /// Extended attributes of files. Without namespaces, and so by the spec's [`Ipc`], no mount and no Landlock right keeps them
+    /// from files outside.
+    Attributes,
 }
 
 /// Outcome of a call.
@@ -448,6 +451,10 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             guards.push(no_bits(2, SHM_HUGETLB, &reasons::HUGE_PAGES));
             guards
         }
+        Check::Attributes => match spec.ipc {
+            Ipc::Own => vec![],
+            Ipc::Refused => vec![always(&reasons::ATTRIBUTES)],
+        },
         Check::Ipc => match spec.ipc {
             Ipc::Own => vec![],
             Ipc::Refused => vec![always(&reasons::IPC)],

@@ -200,6 +200,12 @@ pub(super) static IPC: Reason = denial(
     "this run has no System V IPC and no POSIX message queues, as they would be the host's; use \
      pipes, files and file locks",
 );
+pub(super) static ATTRIBUTES: Reason = quiet(
+    DenialRule::FileAttributes,
+    EOPNOTSUPP,
+    "this run sets no extended attributes, as it could set those of files outside; leave them out \
+     (`cp --preserve=mode,timestamps`, `tar --no-xattrs`)",
+);
 pub(super) static FOREIGN_PROCESS: Reason = denial(
     DenialRule::ForeignProcess,
     EPERM,

@@ -174,12 +174,15 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     everywhere("chown fchown lchown fchownat utime utimes futimesat utimensat"),
     everywhere(
-        "setxattr lsetxattr fsetxattr setxattrat getxattr lgetxattr fgetxattr getxattrat \
-         listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr \
-         removexattrat",
+        "getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat",
     ),
-    // file_setattr does the same as the FS_IOC_FSSETXATTR ioctl, with the same permission checks.
-    commands_only("file_getattr file_setattr sync syncfs splice tee vmsplice"),
+    in_both(
+        Check::Attributes,
+        "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat",
+    ),
+    // file_setattr does the same as the FS_IOC_FSSETXATTR ioctl, with the same permission checks, but takes a path.
+    checked_for_commands(Check::Attributes, &reasons::OUTSIDE_CODE, "file_setattr"),
+    commands_only("file_getattr sync syncfs splice tee vmsplice"),
     commands_only("inotify_init inotify_init1 inotify_add_watch inotify_rm_watch"),
     commands_only("io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"),
     // A handle is only a name; redeeming it, open_by_handle_at, is refused below.

@@ -107,6 +107,9 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     if LISTS[1].contains(call) {
         return Want::Quiet(ENOSYS);
     }
+    if spec.ipc == Ipc::Refused && SETS_ATTRIBUTES.contains(&call) {
+        return Want::Quiet(EOPNOTSUPP);
+    }
     if call == "fcntl" && int(1) == 1031 && int(2) > 65_536 {
         return Want::Quiet(EPERM);
     }
@@ -133,6 +136,18 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
         Profile::Command | Profile::Zygote => command(spec, call, int),
     }
 }
+
+/// Refused without namespaces: Landlock has no right for attributes.
+const SETS_ATTRIBUTES: &[&str] = &[
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "setxattrat",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "removexattrat",
+];
 
 /// What code may do besides where it has child processes, except to make namespaces by clone.
 const STARTS_PROCESSES: &[&str] = &["fork", "vfork", "execve", "execveat"];
@@ -194,6 +209,7 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     match call {
         _ if LISTS[0].contains(call) => Want::Denial(EPERM),
         _ if spec.ipc == Ipc::Refused && LISTS[3].contains(call) => Want::Denial(EPERM),
+        "file_setattr" if spec.ipc == Ipc::Refused => Want::Quiet(EOPNOTSUPP),
         "clone" => deny_if(new_namespace(int(0)), EPERM),
         "unshare" => deny_if(new_namespace(int(0)) || int(0) / 0x80 % 2 == 1, EPERM),
         "personality" => deny_if(![0, 0xffff_ffff, 0x40000].contains(&int(0)), EPERM),

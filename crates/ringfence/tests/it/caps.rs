@@ -1,8 +1,8 @@
 //! Limits hold, and the outcome names the one that did.
 
-use ringfence_testing::json;
+use ringfence_testing::{BoundedCommand as _, json};
 
-use crate::support::{World, is_root, rules};
+use crate::support::{Ran, World, is_root, rules};
 
 #[test]
 fn a_deadline_kills_and_says_so() {
@@ -343,7 +343,7 @@ print('all')
 }
 
 /// A process that detaches itself has no parent in the run any more, and the program's own files count too, where there is no
-/// PID 1 of Ringfence's.
+/// PID 1 of Ringfence's. Files are written until the run ends: others free space on the same disk.
 #[test]
 fn without_namespaces_detached_processes_and_deleted_files_count() {
     let detached = |work: &str| {
@@ -360,28 +360,69 @@ for n in range(8):
 time.sleep(60)"
         )
     };
-    let delete = "fd = os.open('f', os.O_RDWR | os.O_CREAT); os.unlink('f'); os.write(fd, bytes(8 << 20)); os.fsync(fd)";
+    let delete = "[(os.write(os.open(f'f{os.getpid()}', os.O_RDWR | os.O_CREAT), bytes(8 << 20)), os.unlink(f'f{os.getpid()}'), time.sleep(0.3)) for n in range(60)]";
     let rows = [
         ("--memory", "64M", detached("x = b'x' * (30 << 20)"), "memory_limit"),
         ("--cpu", "2s", detached("while time.process_time() < 1.2: pass"), "cpu_limit"),
         ("--disk", "20M", detached(delete), "disk_limit"),
+        ("--disk", "20M", format!("import os, time\n{delete}"), "disk_limit"),
         (
             "--disk",
             "20M",
-            format!(
-                "import os, time\nheld = []\nfor n in range(8):\n    {delete}; held.append(fd)\ntime.sleep(60)"
-            ),
+            "import os, time\nfor n in range(200):\n    open(f'{os.environ[\"TMPDIR\"]}/{n}', 'wb').write(bytes(8 << 20)); time.sleep(0.1)".to_owned(),
             "disk_limit",
         ),
     ];
     for (flag, limit, program, code) in rows {
         let args = ["run", "--json", "--timeout", "50s", flag, limit, "--"];
-        let program = ["/usr/bin/python3", "-c", &program];
-        let outcome = World::new().without_namespaces(&[&args[..], &program].concat()).json();
+        let python = ["/usr/bin/python3", "-c", &program];
+        let outcome = World::new().without_namespaces(&[&args[..], &python].concat()).json();
         assert_eq!(outcome["enforcement"]["tier"], "landlock", "{outcome}");
-        assert!(!outcome["error"].is_null(), "{code}: {outcome}");
-        assert_eq!(outcome["error"]["code"], code, "{outcome}");
+        assert!(!outcome["error"].is_null(), "{code}: {program}: {outcome}");
+        assert_eq!(outcome["error"]["code"], code, "{program}: {outcome}");
     }
+}
+
+/// Detached processes that have ended take no place in the limit of processes for long, and other children of the process that
+/// was replaced by `ringfence` live on.
+#[test]
+fn without_namespaces_the_dead_are_reaped_and_the_callers_children_left_alone() {
+    let world = World::new();
+    let script = "i=0; while [ $i -lt 8 ]; do j=0; while [ $j -lt 100 ]; do (true &); j=$((j+1)); done; sleep 1; i=$((i+1)); done; echo all";
+    let ran = world.without_namespaces(&["run", "--pids", "400", "--", "sh", "-c", script]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "all\n"), "{}", ran.stderr);
+    let shell = "echo 0 > /proc/sys/user/max_user_namespaces && { python3 -c \"$STRANGER\" >&2 & } && exec \"$@\"";
+    let unshare = ["unshare", "-U", "--map-current-user", "--keep-caps"];
+    let run = ["run", "--memory", "64M", "--json", "--", "sh", "-c", "sleep 2; echo done"];
+    let mut command = world.wrapped(&[&unshare[..], &["sh", "-c", shell, "sh"]].concat(), &run);
+    let stranger = "import time\nx = b'x' * (200 << 20)\ntime.sleep(4)\nprint('alive')";
+    let ran = Ran::from(&command.env("STRANGER", stranger).bounded_output().unwrap());
+    let outcome = ran.json();
+    assert_eq!(
+        (&outcome["status"], &outcome["stdout"]),
+        (&"ok".into(), &"done\n".into()),
+        "{outcome}"
+    );
+    assert!(ran.stderr.contains("alive"), "{}", ran.stderr);
+}
+
+/// Attributes are no content that Landlock has a right for.
+#[test]
+fn without_namespaces_no_attribute_of_a_file_outside_is_set() {
+    let world = World::new();
+    let outside = world.write("outside", "x");
+    let program = format!(
+        "import os, shutil
+for path in ({outside:?}, 'mine'):
+    open('mine', 'w').close()
+    try: os.setxattr(path, 'user.x', b'1')
+    except OSError as e: print(e.errno)
+shutil.copy2('mine', 'copy')
+print(os.path.exists('copy'))"
+    );
+    let args = ["run", "--", "/usr/bin/python3", "-c", &program];
+    let ran = world.without_namespaces(&args);
+    assert_eq!(ran.stdout, "95\n95\nTrue\n", "{}", ran.stderr);
 }
 
 #[test]

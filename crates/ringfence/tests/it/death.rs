@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_testing::BoundedCommand as _;
 
 use crate::living::{eventually, has_janitor, marker, n_alive, soon, tree};
-use crate::support::World;
+use crate::support::{Ran, World};
 
 #[test]
 fn a_background_process_dies_with_the_run() {
@@ -141,4 +141,55 @@ fn a_signal_before_the_program_begins_ends_the_run() {
         assert_eq!(shown, code, "after {delay_us} us");
     }
     assert_eq!(n_alive(&marker), 0);
+}
+
+/// With `hidepid` the list of processes shows none that may not be looked into, and these are still the run's.
+#[test]
+fn without_namespaces_a_process_that_proc_hides_ends_with_its_run() {
+    let world = World::new();
+    let program = "
+import ctypes, os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(4, 0)
+        time.sleep(5); open('survived', 'w').close()
+    os._exit(0)
+os.wait(); print('up', flush=True); time.sleep(30)";
+    // The capabilities of the new user namespace would show everything.
+    let shell = "mount -t proc -o hidepid=2 proc /proc && echo 0 > /proc/sys/user/max_user_namespaces && \
+        setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all \"$@\"; code=$?; sleep 7; exit $code";
+    let unshare =
+        ["unshare", "-U", "--map-current-user", "--keep-caps", "-m", "-p", "-f", "--kill-child"];
+    let run = ["run", "--timeout", "2s", "--", "/usr/bin/python3", "-c", program];
+    let mut command = world.wrapped(&[&unshare[..], &["sh", "-c", shell, "sh"]].concat(), &run);
+    let ran = Ran::from(&command.bounded_output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (124, "up\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`/proc` is mounted with `hidepid`"), "{}", ran.stderr);
+    assert!(!world.work().join("survived").exists(), "it outlived its run");
+}
+
+/// Each link of a chain forks the next and exits: there is nothing to kill but what is about to end.
+#[test]
+fn without_namespaces_a_chain_of_processes_ends_with_its_run() {
+    let world = World::new();
+    let marker = marker();
+    let program = "
+import os, time
+until = time.time() + 40
+for n in range(6):
+    if os.fork() == 0:
+        os.setsid()
+        while time.time() < until:
+            if os.fork(): os._exit(0)
+        os._exit(0)
+print('up', flush=True); time.sleep(30)";
+    let run = ["run", "--timeout", "2s", "--", "/usr/bin/python3", "-c", program, &marker];
+    let ran = world.without_namespaces(&run);
+    assert_eq!((ran.code, ran.stdout.as_str()), (124, "up\n"), "{}", ran.stderr);
+    let left = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&marker)
+    });
+    assert_eq!(left.count(), 0, "{}", ran.stderr);
 }

@@ -1,0 +1,114 @@
+//! Processes of a run without a pid namespace: the program, and what detaches itself from it and becomes a child of this
+//! process, its subreaper. Never touches the children that this process had before the run, such as those of a shell that
+//! executed it.
+
+use std::time::{Duration, Instant};
+
+use ringfence_sys::{CallError, Named};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::watchdog::{children_by_scan, children_of, tree};
+
+/// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
+const DEATH_MAX: Duration = Duration::from_secs(10);
+
+/// Pause between two rounds of killing.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// This process as the subreaper of one run.
+#[derive(Debug)]
+pub(crate) struct Subreaper {
+    /// Children from before the run.
+    strangers: Vec<i32>,
+}
+
+/// A process that was reaped during the run.
+pub(crate) struct Reaped {
+    pub(crate) pid: i32,
+    /// CPU time of it and of the children it had waited for.
+    pub(crate) cpu: Duration,
+}
+
+impl Subreaper {
+    /// Makes this process a subreaper, before it starts the run's first process.
+    pub(crate) fn new() -> Result<Self, CallError> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .named(|| "prctl(PR_SET_CHILD_SUBREAPER)")?;
+        Ok(Self { strangers: children_of(own()) })
+    }
+
+    /// Every process of the run. `helpers` are children of this process that it started itself for the run.
+    pub(crate) fn processes(&self, helpers: &[i32]) -> Vec<i32> {
+        self.children(helpers).into_iter().flat_map(tree).collect()
+    }
+
+    /// Reaps children that have ended, but not the `program`: the dead count for the limit of processes.
+    pub(crate) fn reap_dead(&self, program: i32, helpers: &[i32]) -> Vec<Reaped> {
+        let children = self.children(helpers).into_iter().filter(|pid| *pid != program);
+        let reaped = |pid| {
+            let end = ringfence_sys::reap_pid(pid, false).ok()??;
+            Some(Reaped { pid, cpu: end.cpu })
+        };
+        children.filter_map(reaped).collect()
+    }
+
+    /// Kills every process of the run until none lives. Returns false if one does after [`DEATH_MAX`].
+    pub(crate) fn end(&self, helpers: &[i32]) -> bool {
+        let give_up = Instant::now() + DEATH_MAX;
+        let is_over = loop {
+            // The dead are not reaped meanwhile: each keeps its place in the limit of processes, so that a chain of processes
+            // that fork and exit ends after as many as it allows.
+            for child in self.children(helpers) {
+                kill(child);
+                tree(child).into_iter().skip(1).for_each(kill);
+            }
+            if self.is_over(helpers) {
+                break true;
+            }
+            if Instant::now() >= give_up {
+                break false;
+            }
+            std::thread::sleep(PAUSE);
+        };
+        for pid in self.children(helpers) {
+            let _ = ringfence_sys::reap_pid(pid, false);
+        }
+        is_over
+    }
+
+    fn children(&self, helpers: &[i32]) -> Vec<i32> {
+        self.of_the_run(children_of(own()), helpers)
+    }
+
+    fn of_the_run(&self, mut children: Vec<i32>, helpers: &[i32]) -> Vec<i32> {
+        children.retain(|pid| !self.strangers.contains(pid) && !helpers.contains(pid));
+        children
+    }
+
+    /// Returns true if no child of the run lives. A list of children is no proof while some of them fork and exit: `/proc` is
+    /// listed by rising pid and a child's is above its parent's, so a process that forks and exits during the listing leaves a
+    /// child yet to be listed; twice, because pids wrap around at some point. And `/proc` is no proof alone: with `hidepid` it
+    /// hides processes that the caller may not look into.
+    fn is_over(&self, helpers: &[i32]) -> bool {
+        let all_dead =
+            |children: Vec<i32>| self.of_the_run(children, helpers).into_iter().all(is_dead);
+        all_dead(children_of(own()))
+            && (0..2).all(|_| children_by_scan(own()).is_some_and(all_dead))
+    }
+}
+
+fn own() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Returns true if a child has ended, reaped or not.
+fn is_dead(child: i32) -> bool {
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Pid::from_raw(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), peek), Ok(None)))
+}
