@@ -1,7 +1,7 @@
 //! Maps the end of a run to the contract's status: one function for commands, programs and cells, however launched.
 
 use ringfence_spec::{
-    Code, Denial, DenialRule, ErrorInfo, Hint, Layer, LimitKind, Limits, Span, Status,
+    Code, Denial, DenialRule, DeniedBy, ErrorInfo, Hint, Layer, LimitKind, Limits, Span, Status,
 };
 
 use crate::text::info;
@@ -84,7 +84,11 @@ impl RunVerdict {
         let error = self.error.as_ref().filter(|_| by_limit)?;
         let rule = limit_rule(error.code)?;
         let hint = error.hint.clone().unwrap_or_default();
-        Some(limit_denial(rule, error.message.clone(), hint, 1))
+        // A program can raise the exception, and send itself these signals.
+        let may_be_its_own =
+            self.exit_code.is_some() || matches!(self.signal, Some(SIGXCPU | SIGXFSZ));
+        let by = if may_be_its_own { DeniedBy::Guest } else { DeniedBy::Host };
+        Some(Denial { by, ..limit_denial(rule, error.message.clone(), hint, 1) })
     }
 }
 
@@ -254,6 +258,19 @@ mod tests {
         ];
         for (end, kind, (status, exit_code, signal, code)) in rows {
             assert_eq!(judged(end, kind), (status, exit_code, signal, code.to_owned()), "{end:?}");
+        }
+    }
+
+    /// `kill -XCPU $$`, `kill -XFSZ $$`, `raise MemoryError`.
+    #[test]
+    fn a_limit_that_a_program_can_feign_is_its_word() {
+        let limits = Limits::for_code(CodePreset::Open);
+        let by = |end| judge(end, Kind::Program, &limits, None).denial().map(|denial| denial.by);
+        for end in [End::Signaled(SIGXCPU), End::Signaled(SIGXFSZ), End::MemoryRefused(1)] {
+            assert_eq!(by(end), Some(DeniedBy::Guest), "{end:?}");
+        }
+        for end in [End::Wall, End::Cpu, End::MemoryKilled, End::Disk] {
+            assert_eq!(by(end), Some(DeniedBy::Host), "{end:?}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! Anything that could not be compared is reported as a gap.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -26,7 +27,7 @@ use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
 use crate::survey::{
-    BARE, TOP_DIRECTORIES_MAX, Tree, executes_by_config, is_foreign_strategy, lexical,
+    TOP_DIRECTORIES_MAX, Tree, executes_by_config, is_foreign_strategy, is_git_directory, lexical,
     names_a_strategy,
 };
 
@@ -261,10 +262,10 @@ impl GitWatch {
 
     /// A directory that the run made a repository by itself, without a `.git`.
     fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
-        let Some(head) = stat_at(dir, "HEAD") else { return };
-        let config = stat_at(dir, "config");
-        let is_recent = [Some(head), config].iter().flatten().any(|s| self.began.is_recent(s));
-        if !is_recent || BARE.iter().any(|name| stat_at(dir, *name).is_none()) {
+        let has = |name: &str| Ok::<_, Infallible>(stat_at(dir, name).is_some());
+        let decides = ["HEAD", "config", "commondir", "config.worktree"];
+        let is_recent = decides.iter().any(|name| self.is_recent(dir, OsStr::new(name)));
+        if !is_recent || !is_git_directory(has).unwrap_or(true) {
             return;
         }
         if executes_in(dir, budget).unwrap_or(true) {

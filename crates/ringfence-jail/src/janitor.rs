@@ -36,7 +36,7 @@ pub(crate) struct Cleanup {
 pub(crate) struct Scratch {
     dir: WritableDir,
     /// Held while the run lives.
-    _lock: OwnedFd,
+    lock: OwnedFd,
 }
 
 /// The supervisor's handle. Dropping it dismisses the janitor.
@@ -124,13 +124,16 @@ impl Scratch {
             sweep(parent, uid);
         }
         let lock = locked_dir::make(dir, |dir| std::fs::DirBuilder::new().mode(0o700).create(dir))?;
-        let id = file_id(&lock)?;
+        let id = file_id(&lock).inspect_err(|_| remove(dir))?;
+        // From here on it is removed if something fails.
+        let made = Self { dir: WritableDir { path: dir.to_owned(), id }, lock };
         // By descriptor: another run may write the directory above, and put a link at the name.
         if rustix::process::geteuid().is_root() {
             let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            rustix::fs::fchown(&lock, Some(uid), Some(gid)).named(|| format!("fchown({dir:?})"))?;
+            rustix::fs::fchown(&made.lock, Some(uid), Some(gid))
+                .named(|| format!("fchown({dir:?})"))?;
         }
-        Ok(Self { dir: WritableDir { path: dir.to_owned(), id }, _lock: lock })
+        Ok(made)
     }
 
     /// Where it is, and which one.

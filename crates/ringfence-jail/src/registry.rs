@@ -125,8 +125,15 @@ impl RunKey {
         Self { pid, start_ticks: start_ticks(pid).unwrap_or(0), run: run.to_owned() }
     }
 
+    /// Returns true if the run's process lives. With `hidepid` its start cannot be read: then it is taken for the one it was.
     fn is_alive(&self) -> bool {
-        start_ticks(self.pid) == Some(self.start_ticks)
+        start_ticks(self.pid).map_or_else(
+            || {
+                rustix::process::Pid::from_raw(self.pid)
+                    .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+            },
+            |ticks| ticks == self.start_ticks,
+        )
     }
 }
 
@@ -265,7 +272,7 @@ impl Registry {
         let mut hold = Hold { registry: self.clone(), key: key.clone(), roots: Vec::new() };
         let holds_names = |root: FileId| placeholders.iter().any(|p| p.root_id == root);
         for dir in writable.iter().filter(|dir| !holds_names(dir.id)) {
-            if rustix::fs::access(self.file(dir.id), rustix::fs::Access::EXISTS).is_err() {
+            if !self.is_recorded_as(dir) {
                 self.edit(dir.id, Missing::Make, |record| {
                     let Some(record) = record else { return Edit::Keep };
                     record.set_root(&dir.path);
@@ -309,6 +316,15 @@ impl Registry {
             drop(edited);
         }
         Ok(hold)
+    }
+
+    /// Returns true if there is a record of exactly this directory: one of another that had its number is no reason to leave it.
+    fn is_recorded_as(&self, dir: &WritableDir) -> bool {
+        let text = untrusted::read_file(&self.file(dir.id), RECORD_BYTES_MAX).unwrap_or_default();
+        let record: Option<WorkspaceRecord> = parse(&text);
+        record.is_some_and(|record| {
+            record.away_since.is_none() && record.root == dir.path.as_os_str().as_bytes()
+        })
     }
 
     fn file(&self, root: FileId) -> PathBuf {

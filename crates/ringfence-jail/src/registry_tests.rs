@@ -222,3 +222,21 @@ fn a_workspace_that_was_moved_stays_one_that_runs_have_written() {
     f.registry.sweep_now();
     assert!(!f.registry.file(id).exists());
 }
+
+#[test]
+fn a_run_makes_the_record_of_a_directory_that_is_gone_its_own() {
+    let f = fixture();
+    let id = file_id(open_absolute(&f.root).unwrap()).unwrap();
+    let writable = [WritableDir { path: f.root.clone(), id }];
+    let run = || drop(f.registry.hold(&writable, &[], &RunKey::of_this_process("1")).unwrap());
+    run();
+    assert_eq!(f.registry.written_by_runs(&f.root), Some(f.root.clone()));
+    // As if another directory had had its number.
+    change_record(&f, id, |record| {
+        record["away_since"] = serde_json::json!(1);
+        record["born"] = serde_json::json!([1, 1]);
+    });
+    assert_eq!(f.registry.written_by_runs(&f.root), None);
+    run();
+    assert_eq!(f.registry.written_by_runs(&f.root), Some(f.root.clone()));
+}

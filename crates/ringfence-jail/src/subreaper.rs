@@ -5,12 +5,17 @@
 use std::time::{Duration, Instant};
 
 use ringfence_sys::{CallError, Named};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::watchdog::{children_by_scan, children_of, tree};
 
 /// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
 const DEATH_MAX: Duration = Duration::from_secs(10);
+
+/// Looks for children that have ended, and leaves them.
+const PEEK: WaitIdOptions =
+    WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
 
 /// Pause between two rounds of killing.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -24,7 +29,6 @@ pub(crate) struct Subreaper {
 
 /// A process that was reaped during the run.
 pub(crate) struct Reaped {
-    pub(crate) pid: i32,
     /// CPU time of it and of the children it had waited for.
     pub(crate) cpu: Duration,
 }
@@ -47,7 +51,7 @@ impl Subreaper {
         let children = self.children(helpers).into_iter().filter(|pid| *pid != program);
         let reaped = |pid| {
             let end = ringfence_sys::reap_pid(pid, false).ok()??;
-            Some(Reaped { pid, cpu: end.cpu })
+            Some(Reaped { cpu: end.cpu })
         };
         children.filter_map(reaped).collect()
     }
@@ -90,6 +94,9 @@ impl Subreaper {
     /// child yet to be listed; twice, because pids wrap around at some point. And `/proc` is no proof alone: with `hidepid` it
     /// hides processes that the caller may not look into.
     fn is_over(&self, helpers: &[i32]) -> bool {
+        if matches!(waitid(WaitId::All, PEEK), Err(Errno::CHILD)) {
+            return true;
+        }
         let all_dead =
             |children: Vec<i32>| self.of_the_run(children, helpers).into_iter().all(is_dead);
         all_dead(children_of(own()))
@@ -109,6 +116,5 @@ fn kill(pid: i32) {
 
 /// Returns true if a child has ended, reaped or not.
 fn is_dead(child: i32) -> bool {
-    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    Pid::from_raw(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), peek), Ok(None)))
+    Pid::from_raw(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), PEEK), Ok(None)))
 }

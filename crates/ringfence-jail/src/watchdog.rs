@@ -210,7 +210,7 @@ impl Watchdog {
 
     /// Counts the CPU time of a process that was reaped by this one.
     pub(crate) fn add_reaped(&mut self, reaped: &Reaped) {
-        self.cpu.add_reaped(reaped);
+        self.cpu.reaped += reaped.cpu;
     }
 
     /// Checks once.
@@ -417,17 +417,14 @@ struct CpuTime {
     seen: HashMap<(i32, u64), (u64, u64)>,
     /// Ticks of processes that are gone for good.
     gone: u64,
+    /// Time of processes that this one waited for, and of those they had waited for: the kernel's figure, never counted twice.
+    reaped: Duration,
     n_looks: u64,
 }
 
 impl CpuTime {
     /// Checks after which a process not seen again is gone, and not just missed while the tree changed.
     const PATIENCE: u64 = 8;
-
-    fn add_reaped(&mut self, reaped: &Reaped) {
-        self.seen.retain(|(pid, _), _| *pid != reaped.pid);
-        self.gone += u64::try_from(reaped.cpu.as_millis() / 10).unwrap_or(0);
-    }
 
     fn look(&mut self, tree: &[i32]) -> Duration {
         self.n_looks += 1;
@@ -451,7 +448,8 @@ impl CpuTime {
             stays
         });
         let each: u64 = self.seen.values().map(|(ticks, _)| ticks).sum();
-        of_ticks(waited_for.max(each + self.gone))
+        // What was reaped is in the second figure too, as far as it was seen.
+        (of_ticks(waited_for) + self.reaped).max(of_ticks(each + self.gone))
     }
 }
 
@@ -780,7 +778,12 @@ impl DeletedFiles {
             // A thread that has ended, and waits to be reaped, holds nothing.
             let alive: Vec<i32> = tasks(*pid).into_iter().filter(|tid| !is_zombie(*tid)).collect();
             // Threads need not share their descriptors.
-            for tid in &alive {
+            let shares = |tid: &i32| {
+                alive.first().is_some_and(|first| {
+                    first != tid && ringfence_sys::have_descriptors_in_common(*first, *tid)
+                })
+            };
+            for tid in alive.iter().filter(|tid| !shares(tid)) {
                 found.add_open(*tid, dev);
             }
             if let Some(tid) = alive.first() {

@@ -557,7 +557,6 @@ pub(crate) fn resource_fence(facts: &HostFacts) -> ResourceFence {
     }
 }
 
-/// Returns the gap of a run with several processes whose memory no cgroup counts together.
 /// The gap of a user who keeps supplementary groups.
 pub(crate) fn groups_gap(facts: &HostFacts, identity: &Identity) -> Option<String> {
     (!facts.groups.is_empty() && identity.disk_owner.is_none()).then(|| {
@@ -589,6 +588,7 @@ pub(crate) fn hidden_processes_gaps(facts: &HostFacts, limits: &Limits) -> Vec<S
     gaps.map(|gap| format!("{gap}: {why}")).collect()
 }
 
+/// Returns the gap of a run with several processes whose memory no cgroup counts together.
 pub(crate) fn memory_gap(facts: &HostFacts, limits: &Limits) -> Option<String> {
     let CgroupFacts::Missing(why) = &facts.cgroup else { return None };
     limits.memory.is_some().then(|| {

@@ -274,7 +274,7 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     let mut gaps = vec![
         "what the program started survives if the supervisor is killed".to_owned(),
         "the names, sizes and times of files outside are visible".to_owned(),
-        "chmod, chown and utime on the caller's own files outside succeed".to_owned(),
+        "chmod, chown, utime and chattr on the caller's own files outside succeed".to_owned(),
         "extended attributes and link targets of files outside are readable".to_owned(),
         "no /tmp, /dev/shm, IPC or hostname of its own; other processes are visible".to_owned(),
         "processes are counted for the whole user, not for the run".to_owned(),

@@ -77,7 +77,8 @@ pub use poll::{is_ready, is_ready_within, ready_by, time_until};
 pub use remove::{give_owner_access, remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
-    Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, thread_cpu_time,
+    Ended, Reaped, have_descriptors_in_common, have_memory_in_common, reap_any, reap_pid,
+    release_memory, thread_cpu_time,
 };
 
 /// Bytes of a page, as libc knows it from the start of the process: before Linux 6.4 `rustix` reads `/proc/self/auxv`,

@@ -52,8 +52,18 @@ pub fn release_memory(pidfd: impl AsFd) {
 /// Returns true if two processes have their memory in common, as a parent and the child it waits for in vfork(2) have.
 pub fn have_memory_in_common(one: i32, other: i32) -> bool {
     const KCMP_VM: libc::c_int = 1;
+    have_in_common(one, other, KCMP_VM)
+}
+
+/// Returns true if two threads have their descriptors in common, as those of one program usually have.
+pub fn have_descriptors_in_common(one: i32, other: i32) -> bool {
+    const KCMP_FILES: libc::c_int = 2;
+    have_in_common(one, other, KCMP_FILES)
+}
+
+fn have_in_common(one: i32, other: i32, what: libc::c_int) -> bool {
     // SAFETY: takes numbers, and touches no memory of ours.
-    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) == 0 }
 }
 
 fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {

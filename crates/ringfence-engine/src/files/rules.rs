@@ -16,8 +16,8 @@ use super::path::{holds_control, joined};
 /// Names that file operations may not write, unless the policy says otherwise.
 pub const WRITE_FORBIDDEN: &[&str] = &[".env*", ".git/", "config.json"];
 
-/// Names not copied out of a run, besides those that runs may not write.
-const COPY_FORBIDDEN: &[&str] = &[".env*", ".git/"];
+/// Names not copied out of a run, besides those that runs may not write. A directory with the last two is a repository for git.
+const COPY_FORBIDDEN: &[&str] = &[".env*", ".git/", "HEAD", "commondir"];
 
 /// Checks whether a run's file may be copied to the host under this name: not if host tools would obey it, nor if
 /// printing the name would overwrite the lines around it. The error is the reason.

@@ -95,8 +95,11 @@ pub(super) fn survey(
     survey.finish()
 }
 
-/// Names that make git take a directory for a repository, with or without a configuration.
-pub(crate) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
+/// Returns true if git takes a directory with these names for a repository, with or without a configuration. Where `commondir`
+/// names another directory, objects and references are there (`is_git_directory` in git's `setup.c`).
+pub(crate) fn is_git_directory<E>(mut has: impl FnMut(&str) -> Result<bool, E>) -> Result<bool, E> {
+    Ok(has("HEAD")? && (has("commondir")? || (has("objects")? && has("refs")?)))
+}
 
 fn present(path: impl Into<PathBuf>, kind: FileKind) -> Protected {
     Protected { path: path.into(), state: ProtectedState::Present(kind) }
@@ -171,12 +174,16 @@ impl<'a, 'b> Survey<'a, 'b> {
 
     /// A directory that is itself a repository: git obeys its configuration.
     fn bare(&mut self) -> Result<(), CallError> {
-        for name in BARE {
-            if self.root.look(name)?.is_none() {
-                return Ok(());
-            }
+        if !is_git_directory(|name| Ok::<_, CallError>(self.root.look(name)?.is_some()))? {
+            return Ok(());
         }
         self.facts.is_repository = true;
+        if self.root.look("commondir")?.is_some() {
+            let at = self.root.path().display();
+            self.facts.gaps.push(format!(
+                "`{at}` is a git directory: what its `commondir` names is not protected"
+            ));
+        }
         let config = self.config(self.root, Path::new(""))?;
         self.executable_surface(self.root, Path::new(""), &config)?;
         self.worktrees(self.root, Path::new(""), &config, None)
@@ -184,10 +191,8 @@ impl<'a, 'b> Survey<'a, 'b> {
 
     /// Protects a repository without a checkout of its own at `at`, as beside the worktrees that are made from it.
     fn nested_bare(&mut self, at: &Path) -> Result<(), CallError> {
-        for name in BARE {
-            if self.root.look(at.join(name))?.is_none() {
-                return Ok(());
-            }
+        if !is_git_directory(|name| Ok::<_, CallError>(self.root.look(at.join(name))?.is_some()))? {
+            return Ok(());
         }
         if self.protected.contains(at) || !self.may_protect_another() {
             return Ok(());

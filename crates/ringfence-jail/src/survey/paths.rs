@@ -1,6 +1,7 @@
 //! Resolves every path that a run requests, and surveys each directory it may write.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -341,8 +342,8 @@ pub fn without_planted_links(
 /// in normal use. Wherever the run is started, and also if the repository itself is not writable.
 fn refuse_gits_files(path: &Path) -> Result<(), Problem> {
     for dir in path.ancestors().skip(1) {
-        let is_git_dir = git::BARE.iter().all(|name| rustix::fs::lstat(dir.join(name)).is_ok());
-        if !is_git_dir {
+        let has = |name: &str| Ok::<_, Infallible>(rustix::fs::lstat(dir.join(name)).is_ok());
+        if !git::is_git_directory(has).unwrap_or(true) {
             continue;
         }
         let below = path.strip_prefix(dir).ok().and_then(|below| below.iter().next());

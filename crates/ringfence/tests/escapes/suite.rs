@@ -224,6 +224,10 @@ impl Asked {
                 "--format" | "--color" | "--logfile" | "-Z" => {
                     args.next();
                 }
+                flag if flag.starts_with("--test-threads=") => {
+                    let n = flag.trim_start_matches("--test-threads=").to_owned();
+                    asked.n_workers = number(n).unwrap_or(asked.n_workers);
+                }
                 flag if flag.starts_with('-') => {}
                 _ => asked.words.push(arg),
             }

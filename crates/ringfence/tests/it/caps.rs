@@ -360,16 +360,16 @@ for n in range(8):
 time.sleep(60)"
         )
     };
-    let delete = "[(os.write(os.open(f'f{os.getpid()}', os.O_RDWR | os.O_CREAT), bytes(8 << 20)), os.unlink(f'f{os.getpid()}'), time.sleep(0.3)) for n in range(60)]";
+    let delete = "[(fd := os.open(f'f{os.getpid()}', os.O_RDWR | os.O_CREAT), os.write(fd, bytes(8 << 20)), os.fsync(fd), os.unlink(f'f{os.getpid()}'), time.sleep(0.2)) for n in range(60)]";
     let rows = [
         ("--memory", "64M", detached("x = b'x' * (30 << 20)"), "memory_limit"),
         ("--cpu", "2s", detached("while time.process_time() < 1.2: pass"), "cpu_limit"),
         ("--disk", "20M", detached(delete), "disk_limit"),
-        ("--disk", "20M", format!("import os, time\n{delete}"), "disk_limit"),
+        ("--disk", "20M", format!("import os, time\n{delete}\ntime.sleep(60)"), "disk_limit"),
         (
             "--disk",
             "20M",
-            "import os, time\nfor n in range(200):\n    open(f'{os.environ[\"TMPDIR\"]}/{n}', 'wb').write(bytes(8 << 20)); time.sleep(0.1)".to_owned(),
+            "import os, time\nfor n in range(200):\n    f = open(f'{os.environ[\"TMPDIR\"]}/{n}', 'wb'); f.write(bytes(8 << 20)); f.flush(); os.fsync(f.fileno()); time.sleep(0.1)".to_owned(),
             "disk_limit",
         ),
     ];

@@ -138,6 +138,14 @@ const ROWS: &[Row] = &[
     )
     .then("cd src; git status"),
     row(
+        "a directory that becomes a worktree's own",
+        "mkdir src && echo a > src/a",
+        &["mkdir -p src/c/objects src/c/refs; cd src; echo 'ref: refs/heads/m' > HEAD; echo c > commondir
+           printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = touch MARK;\\n[extensions]\\nworktreeConfig = true\\n' > c/config
+           printf '[core]\\nbare = false\\nworktree = '$PWD'\\n' > config.worktree"],
+    )
+    .then("cd src; git status"),
+    row(
         "a repository beside an index that takes long to read",
         REPOSITORY,
         &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config core.fsmonitor 'touch MARK;'; truncate -s 15G .git/index"],

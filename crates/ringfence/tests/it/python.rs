@@ -241,13 +241,15 @@ fn what_the_host_would_obey_is_not_copied_out() {
     let world = World::new();
     let out = world.root().join("out");
     let code = "import os\nos.makedirs('.git'); os.makedirs('a/.claude')\n\
-                for name in ('.git/config', '.mcp.json', 'a/.claude/settings.json', 'x\\x1b[31m', 'good'):\n    \
+                for name in ('.git/config', '.mcp.json', 'HEAD', 'a/commondir', 'a/.claude/settings.json', 'x\\x1b[31m', 'good'):\n    \
                 open(name, 'w').write('x')";
     let flags = ["--preset", "open", "--artifacts", out.to_str().unwrap()];
     let (status, outcome) = exec(&world, &flags, code);
     assert_eq!((status, &outcome["status"]), (0, &json!("ok")), "{outcome}");
     let error = outcome["error"]["message"].as_str().unwrap();
-    assert!(error.contains(".git/config") && error.contains("control character"), "{error}");
+    for name in [".git/config", "HEAD", "commondir", "control character"] {
+        assert!(error.contains(name), "{error}");
+    }
     let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["good"]);
 }
