@@ -137,7 +137,8 @@ fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
     if path == Path::new("/") {
         return Some(broad("`/` cannot be made writable".to_owned()));
     }
-    if let Some(home) = facts.homes.iter().find(|home| home.starts_with(path)) {
+    let mut homes = facts.homes.iter().chain(&facts.other_homes);
+    if let Some(home) = homes.find(|home| home.starts_with(path)) {
         return Some(broad(format!(
             "`{shown}` cannot be made writable: it holds the home `{}`",
             home.display()

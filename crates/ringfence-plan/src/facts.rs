@@ -406,7 +406,9 @@ pub struct HostFacts {
     pub system_texts: Vec<SystemText>,
     /// The caller's homes ($HOME and passwd's), canonical, outermost first.
     pub homes: Vec<PathBuf>,
-    /// Their visible entries.
+    /// Homes of other people, for a caller that is root.
+    pub other_homes: Vec<PathBuf>,
+    /// Visible entries of the caller's homes.
     pub home_entries: Vec<HomeEntry>,
     /// Secrets that exist in the homes: masked wherever a grant would show them.
     pub secrets: Vec<Found>,

@@ -207,7 +207,9 @@ fn root_without_namespaces(request: &Request, facts: &HostFacts) -> Result<Ident
             .cause("no run has host uid 0, and only namespaces can translate owners")
             .hint("run ringfence as an ordinary user, or use `--preset readonly`"));
         }
-        Some(root) => (root.owner_uid, root.owner_gid),
+        // Only a group of the owner's own: another, such as root's or `shadow`, opens files of the system.
+        Some(root) if root.owner_gid == root.owner_uid => (root.owner_uid, root.owner_gid),
+        Some(root) => (root.owner_uid, facts.ids.stand_in_id),
         None => (facts.ids.stand_in_id, facts.ids.stand_in_id),
     };
     Ok(Identity {

@@ -136,8 +136,13 @@ impl View {
         } else {
             view.homes(facts, idmapped);
         }
+        // A directory of the system stays as it is when it is granted, too: see `system`.
+        let is_system = |found: &Found| {
+            let same = |e: &RootEntry| matches!(e, RootEntry::Directory(d) if d.path == found.path);
+            facts.system.iter().any(same)
+        };
         for found in &request.readable {
-            view.host(found, Access::ReadOnly, idmapped);
+            view.host(found, Access::ReadOnly, idmapped && !is_system(found));
         }
         let seen = request.session.is_some() || view.shown_at(&request.cwd.path).is_some();
         if policy.preset == CommandPreset::Readonly && !seen {

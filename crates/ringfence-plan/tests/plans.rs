@@ -60,6 +60,7 @@ fn facts() -> HostFacts {
         ],
         system_masks: vec![found("/etc/shadow", FileKind::File)],
         system_texts: vec![SystemText { at: "/etc/passwd".into(), kind: SystemTextKind::Passwd }],
+        other_homes: Vec::new(),
         homes: vec!["/home/u".into()],
         home_entries: vec![HomeEntry {
             at: "/home/u/.cargo".into(),
@@ -190,6 +191,40 @@ fn the_plan_without_user_namespaces() {
         facts.cgroup = CgroupFacts::Missing("this user may not make cgroups".into());
     });
     insta::assert_snapshot!(render(&plan.unwrap()));
+}
+
+#[test]
+fn without_namespaces_roots_run_has_no_group_but_the_owners_own() {
+    for (gid, expected) in [(1000, 1000), (0, 1_900_000_007), (42, 1_900_000_007)] {
+        let plan = plan(|_, request, facts| {
+            facts.user_namespaces = UserNamespaces::Refused("no".into());
+            facts.ids.host_root = true;
+            request.writable[0].owner_gid = gid;
+        });
+        let identity = plan.unwrap().identity;
+        assert_eq!((identity.host_uid, identity.host_gid), (1000, expected), "{gid}");
+    }
+}
+
+/// On a mount with translated owners root's files are the run's own.
+#[test]
+fn a_granted_directory_of_the_system_keeps_its_owners() {
+    let plan = plan(|_, request, facts| {
+        facts.ids.host_root = true;
+        request.readable = vec![dir("/etc"), dir("/srv/data")];
+    });
+    let plan = plan.unwrap();
+    let is_idmapped = |wanted: &str| {
+        plan.mounts().find_map(|mount| match mount {
+            Mount::Bind { source: BindSource::Host { idmapped, .. }, at, .. }
+                if at == Path::new(wanted) =>
+            {
+                Some(*idmapped)
+            }
+            _ => None,
+        })
+    };
+    assert_eq!((is_idmapped("/etc"), is_idmapped("/srv/data")), (Some(false), Some(true)));
 }
 
 #[test]

@@ -119,6 +119,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         system_texts: system_texts(preset),
         home_entries,
         homes,
+        other_homes: if ids.uid == 0 { homes_of_others() } else { Vec::new() },
         secrets,
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
@@ -454,6 +455,11 @@ fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
     if preset == CommandPreset::Minimal {
         return Vec::new();
     }
+    reader.readable(system_secrets().into_iter())
+}
+
+/// Secret files of the system, which need not exist.
+fn system_secrets() -> Vec<PathBuf> {
     let (dir, prefix, suffix) = catalogue::SSH_HOST_KEYS;
     let mut keys = Vec::new();
     if let Ok(opened) = rustix::fs::open(dir, DIRECTORY, Mode::empty()) {
@@ -465,8 +471,43 @@ fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
             ControlFlow::Continue(())
         });
     }
-    reader.readable(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
+    keys.extend(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from));
+    keys
 }
+
+/// Secrets of the system and of other users in what a run of root is granted. It has them as their owner, which root's own
+/// runs are nowhere else.
+pub(super) fn secrets_for_root(granted: &[&Found], other_homes: &[PathBuf]) -> Vec<Found> {
+    let is_shown = |path: &PathBuf| granted.iter().any(|found| path.starts_with(&found.path));
+    let of_homes = other_homes
+        .iter()
+        .flat_map(|home| catalogue::HOME_SECRETS.iter().map(move |name| home.join(name)));
+    let of_system = granted.iter().any(|found| is_of_etc(&found.path));
+    let of_system = of_system.then(system_secrets).into_iter().flatten();
+    existing(of_homes.chain(of_system).filter(is_shown))
+}
+
+fn is_of_etc(path: &Path) -> bool {
+    path.starts_with("/etc") || Path::new("/etc").starts_with(path)
+}
+
+/// Homes of people besides the caller, as passwd names them: a run of root can be started in one.
+pub(super) fn homes_of_others() -> Vec<PathBuf> {
+    let passwd = read_trusted(Path::new("/etc/passwd"), PASSWD_BYTES_MAX).unwrap_or_default();
+    let text = String::from_utf8_lossy(&passwd);
+    let home = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let uid: u32 = fields.get(2)?.parse().ok()?;
+        let home = Path::new(fields.get(5)?);
+        (PEOPLE.contains(&uid) && home.is_absolute() && home.parent().is_some())
+            .then(|| found(home).map(|found| found.path))
+            .flatten()
+    };
+    text.lines().filter_map(home).filter(|home| home.parent().is_some()).collect()
+}
+
+/// Ids of people, not of services (`UID_MIN` was 500 once), nor of `nobody`.
+const PEOPLE: std::ops::Range<u32> = 500..65_534;
 
 /// The host identity by which a run's reads are judged.
 struct Reader {
@@ -518,6 +559,24 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_of_other_users_are_found_for_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        std::fs::create_dir_all(home.join("project")).unwrap();
+        let homes = [home.clone()];
+        let shown = |path: &Path| {
+            let granted = found_at(path.to_owned(), path).unwrap();
+            secrets_for_root(&[&granted], &homes).into_iter().map(|found| found.path)
+        };
+        assert!(shown(&home).any(|path| path == home.join(".ssh")));
+        assert!(shown(home.parent().unwrap()).any(|path| path == home.join(".ssh")));
+        assert_eq!(shown(&home.join("project")).count(), 0);
+        let passwords = PathBuf::from("/etc/shadow");
+        assert_eq!(shown(Path::new("/etc")).any(|path| path == passwords), passwords.exists());
+    }
 
     #[test]
     fn who_a_user_is_outside() {

@@ -18,7 +18,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::git;
-use super::host::{as_it_is, found_at};
+use super::host::{as_it_is, found_at, homes_of_others, secrets_for_root};
 use super::tree::{Tree, kind_of};
 use crate::registry::Registry;
 
@@ -95,7 +95,11 @@ pub fn request(
     let mut readable = find_readable(&policy.ro, &writable_roots, registry)?;
     // From a subdirectory of a repository, git needs the rest of it.
     let of_workspace = asked.session.is_none() && policy.preset != CommandPreset::Minimal;
-    let repository = of_workspace.then(|| repository_around(&cwd.path, asked.home.as_deref()));
+    let is_root = rustix::process::geteuid().is_root();
+    let other_homes = if is_root { homes_of_others() } else { Vec::new() };
+    let homes: Vec<&Path> =
+        asked.home.as_deref().into_iter().chain(other_homes.iter().map(PathBuf::as_path)).collect();
+    let repository = of_workspace.then(|| repository_around(&cwd.path, &homes));
     if let Some(found) = repository.flatten()
         && !writable_roots.iter().chain(&readable).any(|known| found.path.starts_with(&known.path))
     {
@@ -120,7 +124,11 @@ pub fn request(
         Some(_) => Vec::new(),
     };
     let shown = readable.iter().chain((policy.preset == CommandPreset::Readonly).then_some(&cwd));
-    let secrets = secrets_in(shown, budget)?;
+    let mut secrets = secrets_in(shown, budget)?;
+    if is_root {
+        let granted = readable.iter().chain(&writable_roots).chain(&writable_files).chain([&cwd]);
+        secrets.extend(secrets_for_root(&granted.collect::<Vec<_>>(), &other_homes));
+    }
     let around = git::SurveyContext {
         registry,
         home: asked.home.as_deref(),
@@ -179,13 +187,17 @@ pub fn readable(
     budget: &Budget,
 ) -> Result<(Vec<Found>, Vec<Found>), Problem> {
     let readable = find_readable(paths, &[], registry)?;
-    let secrets = secrets_in(readable.iter(), budget)?;
+    let mut secrets = secrets_in(readable.iter(), budget)?;
+    if rustix::process::geteuid().is_root() {
+        let granted: Vec<&Found> = readable.iter().collect();
+        secrets.extend(secrets_for_root(&granted, &homes_of_others()));
+    }
     Ok((readable, secrets))
 }
 
-/// Finds the repository that a directory lies in: the nearest one above it that has a `.git` directory, below the home
+/// Finds the repository that a directory lies in: the nearest one above it that has a `.git` directory, below every home
 /// and the root. A directory with a `.git` of its own is none of another's.
-fn repository_around(dir: &Path, home: Option<&Path>) -> Option<Found> {
+fn repository_around(dir: &Path, homes: &[&Path]) -> Option<Found> {
     let has_git = |dir: &Path| as_it_is(dir.join(".git")).map(|found| found.kind);
     if has_git(dir).is_some() {
         return None;
@@ -195,7 +207,7 @@ fn repository_around(dir: &Path, home: Option<&Path>) -> Option<Found> {
         .skip(1)
         .take(DEPTH_MAX)
         .take_while(|above| above.parent().is_some())
-        .take_while(|above| home.is_none_or(|home| !home.starts_with(above)))
+        .take_while(|above| !homes.iter().any(|home| home.starts_with(above)))
         .find(|above| has_git(above) == Some(FileKind::Directory))?;
     as_it_is(root.to_owned()).filter(|found| found.kind == FileKind::Directory)
 }

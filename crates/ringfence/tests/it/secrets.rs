@@ -347,3 +347,26 @@ except OSError: pass",
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "before bytes");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o6111, 0);
 }
+
+/// Root's run has what it is granted as its owner, so the names of the catalogue are masked there.
+#[test]
+fn a_grant_of_the_system_shows_root_no_password_hashes() {
+    if !needs_root("only root may read them outside") {
+        return;
+    }
+    let world = World::new();
+    assert!(std::fs::read("/etc/shadow").is_ok());
+    for flags in [
+        &[][..],
+        &["--ro", "/etc"],
+        &["--ro", "/etc/shadow"],
+        &["--preset", "readonly", "--cwd", "/etc"],
+    ] {
+        let ran = world.sh(flags, "cat /etc/shadow");
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.contains("shadow"),
+            "{flags:?}: {}",
+            ran.stderr
+        );
+    }
+}
