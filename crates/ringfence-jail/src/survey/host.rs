@@ -1,6 +1,6 @@
 //! Facts about the host: identity, kernel features, which catalogue names exist.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
@@ -119,7 +119,10 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         system_texts: system_texts(preset),
         home_entries,
         homes,
-        other_homes: if ids.uid == 0 { homes_of_others() } else { Vec::new() },
+        other_homes: if ids.uid == 0 { homes_of_others() } else { Vec::new() }
+            .into_iter()
+            .filter(|home| is_private(home))
+            .collect(),
         secrets,
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
@@ -479,8 +482,13 @@ fn system_secrets() -> Vec<PathBuf> {
 /// runs are nowhere else.
 pub(super) fn secrets_for_root(granted: &[&Found], other_homes: &[PathBuf]) -> Vec<Found> {
     let is_shown = |path: &PathBuf| granted.iter().any(|found| path.starts_with(&found.path));
+    // Of a thousand homes one or none is near what is granted.
+    let is_near = |home: &&PathBuf| {
+        granted.iter().any(|f| home.starts_with(&f.path) || f.path.starts_with(home.as_path()))
+    };
     let of_homes = other_homes
         .iter()
+        .filter(is_near)
         .flat_map(|home| catalogue::HOME_SECRETS.iter().map(move |name| home.join(name)));
     let of_system = granted.iter().any(|found| is_of_etc(&found.path));
     let of_system = of_system.then(system_secrets).into_iter().flatten();
@@ -491,20 +499,41 @@ fn is_of_etc(path: &Path) -> bool {
     path.starts_with("/etc") || Path::new("/etc").starts_with(path)
 }
 
-/// Homes of people besides the caller, as passwd names them: a run of root can be started in one.
+/// Homes of people besides the caller, as passwd names them: a run of root can be started in one. The directories they lie in
+/// are resolved, once each: there may be thousands of homes in one, and `/home` may be a link.
 pub(super) fn homes_of_others() -> Vec<PathBuf> {
     let passwd = read_trusted(Path::new("/etc/passwd"), PASSWD_BYTES_MAX).unwrap_or_default();
     let text = String::from_utf8_lossy(&passwd);
+    let mut parents: HashMap<PathBuf, PathBuf> = HashMap::new();
     let home = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let uid: u32 = fields.get(2)?.parse().ok()?;
         let home = Path::new(fields.get(5)?);
-        (PEOPLE.contains(&uid) && home.is_absolute() && home.parent().is_some())
-            .then(|| found(home).map(|found| found.path))
-            .flatten()
+        let (parent, name) = (home.parent()?, home.file_name()?);
+        if !PEOPLE.contains(&uid) || !home.is_absolute() {
+            return None;
+        }
+        let real = parents.entry(parent.to_owned()).or_insert_with_key(|parent| {
+            found(parent).map_or_else(|| parent.clone(), |found| found.path)
+        });
+        Some(real.join(name))
     };
-    text.lines().filter_map(home).filter(|home| home.parent().is_some()).collect()
+    let mut homes: Vec<PathBuf> = text.lines().filter_map(home).collect();
+    if homes.len() <= RESOLVED_MAX {
+        let real = homes.iter().filter_map(|home| found(home).map(|found| found.path));
+        let real: Vec<PathBuf> = real.filter(|home| !homes.contains(home)).collect();
+        homes.extend(real);
+    }
+    homes
 }
+
+/// Returns true if a home is where people have theirs. Others, such as `/app` in an image, are workspaces too.
+pub(super) fn is_private(home: &Path) -> bool {
+    home.parent().is_some_and(|parent| parent.ends_with("home"))
+}
+
+/// Number of homes up to which each is looked at for being a link: that takes some calls for each at every start.
+const RESOLVED_MAX: usize = 16;
 
 /// Ids of people, not of services (`UID_MIN` was 500 once), nor of `nobody`.
 const PEOPLE: std::ops::Range<u32> = 500..65_534;

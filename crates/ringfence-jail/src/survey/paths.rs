@@ -18,7 +18,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::git;
-use super::host::{as_it_is, found_at, homes_of_others, secrets_for_root};
+use super::host::{as_it_is, found_at, homes_of_others, is_private, secrets_for_root};
 use super::tree::{Tree, kind_of};
 use crate::registry::Registry;
 
@@ -97,8 +97,9 @@ pub fn request(
     let of_workspace = asked.session.is_none() && policy.preset != CommandPreset::Minimal;
     let is_root = rustix::process::geteuid().is_root();
     let other_homes = if is_root { homes_of_others() } else { Vec::new() };
+    let private = other_homes.iter().filter(|home| is_private(home));
     let homes: Vec<&Path> =
-        asked.home.as_deref().into_iter().chain(other_homes.iter().map(PathBuf::as_path)).collect();
+        asked.home.as_deref().into_iter().chain(private.map(PathBuf::as_path)).collect();
     let repository = of_workspace.then(|| repository_around(&cwd.path, &homes));
     if let Some(found) = repository.flatten()
         && !writable_roots.iter().chain(&readable).any(|known| found.path.starts_with(&known.path))
