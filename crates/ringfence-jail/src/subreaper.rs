@@ -59,24 +59,20 @@ impl Subreaper {
     /// Kills every process of the run until none lives. Returns false if one does after [`DEATH_MAX`].
     pub(crate) fn end(&self, helpers: &[i32]) -> bool {
         let give_up = Instant::now() + DEATH_MAX;
-        let is_over = loop {
-            // The dead are not reaped meanwhile: each keeps its place in the limit of processes, so that a chain of processes
-            // that fork and exit ends after as many as it allows.
+        loop {
             for child in self.children(helpers) {
                 kill(child);
                 tree(child).into_iter().skip(1).for_each(kill);
             }
+            while let Ok(Some(_)) = ringfence_sys::reap_any(false) {}
             if self.is_over(helpers) {
-                break true;
+                return true;
             }
             if Instant::now() >= give_up {
-                break false;
+                return false;
             }
             std::thread::sleep(PAUSE);
-        };
-        // All of them, at once: what is left when this process ends falls to the next subreaper.
-        while let Ok(Some(_)) = ringfence_sys::reap_any(false) {}
-        is_over
+        }
     }
 
     fn children(&self, helpers: &[i32]) -> Vec<i32> {
@@ -88,18 +84,16 @@ impl Subreaper {
         children
     }
 
-    /// Returns true if no child of the run lives. A list of children is no proof while some of them fork and exit: `/proc` is
-    /// listed by rising pid and a child's is above its parent's, so a process that forks and exits during the listing leaves a
+    /// Returns true if no child of the run is left, alive or dead. A list of children is no proof while some of them fork and
+    /// exit: `/proc` is listed by rising pid and a child's is above its parent's, so a process that forks and exits during the listing leaves a
     /// child yet to be listed; twice, because pids wrap around at some point. And `/proc` is no proof alone: with `hidepid` it
     /// hides processes that the caller may not look into.
     fn is_over(&self, helpers: &[i32]) -> bool {
         if matches!(waitid(WaitId::All, PEEK), Err(Errno::CHILD)) {
             return true;
         }
-        let all_dead =
-            |children: Vec<i32>| self.of_the_run(children, helpers).into_iter().all(is_dead);
-        all_dead(children_of(own()))
-            && (0..2).all(|_| children_by_scan(own()).is_some_and(all_dead))
+        let none = |children: Vec<i32>| self.of_the_run(children, helpers).is_empty();
+        none(children_of(own())) && (0..2).all(|_| children_by_scan(own()).is_some_and(none))
     }
 }
 
@@ -111,9 +105,4 @@ fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);
     }
-}
-
-/// Returns true if a child has ended, reaped or not.
-fn is_dead(child: i32) -> bool {
-    Pid::from_raw(child).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), PEEK), Ok(None)))
 }
