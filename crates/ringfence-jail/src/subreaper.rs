@@ -56,7 +56,7 @@ impl Subreaper {
         children.filter_map(reaped).collect()
     }
 
-    /// Kills every process of the run until none lives. Returns false if one does after [`DEATH_MAX`].
+    /// Kills and reaps every process of the run until none is left. Returns false if one is after [`DEATH_MAX`].
     pub(crate) fn end(&self, helpers: &[i32]) -> bool {
         let give_up = Instant::now() + DEATH_MAX;
         loop {
@@ -85,9 +85,9 @@ impl Subreaper {
     }
 
     /// Returns true if no child of the run is left, alive or dead. A list of children is no proof while some of them fork and
-    /// exit: `/proc` is listed by rising pid and a child's is above its parent's, so a process that forks and exits during the listing leaves a
-    /// child yet to be listed; twice, because pids wrap around at some point. And `/proc` is no proof alone: with `hidepid` it
-    /// hides processes that the caller may not look into.
+    /// exit: `/proc` is listed by rising pid and a child's is above its parent's, so a process that forks and exits during the
+    /// listing leaves a child yet to be listed; twice, because pids wrap around at some point. And `/proc` is no proof alone:
+    /// with `hidepid` it hides processes that the caller may not look into.
     fn is_over(&self, helpers: &[i32]) -> bool {
         if matches!(waitid(WaitId::All, PEEK), Err(Errno::CHILD)) {
             return true;

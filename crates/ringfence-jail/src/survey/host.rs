@@ -535,7 +535,7 @@ pub(super) fn is_private(home: &Path) -> bool {
 /// Number of homes up to which each is looked at for being a link: that takes some calls for each at every start.
 const RESOLVED_MAX: usize = 16;
 
-/// Ids of people, not of services (`UID_MIN` was 500 once), nor of `nobody`.
+/// User ids of people. Services are below: `UID_MIN` of `login.defs(5)` was 500 before it was 1000. `nobody` is above.
 const PEOPLE: std::ops::Range<u32> = 500..65_534;
 
 /// The host identity by which a run's reads are judged.
