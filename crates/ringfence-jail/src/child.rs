@@ -216,12 +216,7 @@ impl Child {
     }
 
     fn close_descriptors(&self) -> Result<(), CallError> {
-        let mut next = 3;
-        for keep in self.handover.numbers() {
-            ringfence_sys::close_range_between(next, keep - 1)?;
-            next = next.max(keep + 1);
-        }
-        ringfence_sys::close_range_from(next)
+        ringfence_sys::close_from_except(3, &mut self.handover.numbers())
     }
 
     fn join_cgroup(&self) -> Result<(), CallError> {
@@ -298,11 +293,8 @@ impl Child {
     fn init(&self, program: i32, child_signal: Signals) -> Result<(), CallError> {
         let children = SignalFd::new(child_signal)?;
         // Keep the control socket and the signal descriptor: nothing of the program's, nothing of the host's.
-        let keep = [self.handover.control.as_raw_fd(), children.as_fd().as_raw_fd()];
-        let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
-        ringfence_sys::close_range_between(0, low - 1)?;
-        ringfence_sys::close_range_between(low + 1, high - 1)?;
-        ringfence_sys::close_range_from(high + 1)?;
+        let mut keep = [self.handover.control.as_raw_fd(), children.as_fd().as_raw_fd()];
+        ringfence_sys::close_from_except(0, &mut keep)?;
         // It executes nothing more, so the bounding set, which limits what exec can grant, does not matter here.
         empty_capabilities()?;
         rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;

@@ -15,16 +15,13 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// The numbers to keep, in ascending order.
+    /// The numbers to keep.
     pub(crate) fn numbers(&self) -> Vec<RawFd> {
-        let mut numbers: Vec<RawFd> = [&self.report, &self.control]
+        [&self.report, &self.control]
             .into_iter()
             .chain(self.stdio.iter().flatten())
             .chain(&self.channel)
             .map(AsRawFd::as_raw_fd)
-            .collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
+            .collect()
     }
 }

@@ -86,13 +86,11 @@ fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
     for number in [1, 2, 3, 13, 15] {
         ringfence_sys::ignore(number);
     }
-    let keep = [read.as_raw_fd(), pidfd.as_raw_fd()];
-    let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
+    // With the locks of the workspaces: until the run is dead, nothing else removes its placeholders.
+    let mut keep = vec![read.as_raw_fd(), pidfd.as_raw_fd()];
+    keep.extend(cleanup.hold.locks());
     // Close the supervisor's sockets and pipes: a copy held here would keep their peers waiting.
-    let closed = ringfence_sys::close_range_between(0, low - 1)
-        .and_then(|()| ringfence_sys::close_range_between(low + 1, high - 1))
-        .and_then(|()| ringfence_sys::close_range_from(high + 1));
-    if closed.is_err() {
+    if ringfence_sys::close_from_except(0, &mut keep).is_err() {
         return;
     }
     // Here, where it delays no start: the supervisor is waiting for the program.

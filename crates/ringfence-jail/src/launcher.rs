@@ -588,9 +588,7 @@ impl Received {
 /// Closes every other descriptor of the caller's: a copy of another launcher's socket would keep that one from noticing
 /// that its caller is gone.
 fn close_all_but(socket: &OwnedFd) -> Result<(), CallError> {
-    let own = socket.as_raw_fd();
-    ringfence_sys::close_range_between(3, own - 1)?;
-    ringfence_sys::close_range_from(own + 1)
+    ringfence_sys::close_from_except(3, &mut [socket.as_raw_fd()])
 }
 
 /// Replaces the caller's stdin, stdout and stderr: a process that waits for their end would wait for this one.

@@ -34,6 +34,7 @@
 //! | `survey` | surveys the host and the request |
 //! | `terminal` | the run's own terminal |
 //! | `watchdog` | limits that no kernel limit covers |
+//! | `workspace_lock` | the lock on a workspace that runs of all data directories share |
 
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -71,6 +72,7 @@ mod supervise;
 pub mod survey;
 mod terminal;
 mod watchdog;
+mod workspace_lock;
 
 pub use gitwatch::SetAside;
 pub use launch::{LaunchError, Permit, PreforkedChild, RunIdentity, Task, run};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::open::{is_on, open_exact};
+use crate::workspace_lock::{Locking, WorkspaceLock};
 
 /// Maximum size of a record. A larger file was not written by Ringfence.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
@@ -115,7 +116,17 @@ impl Shape {
 pub(crate) struct Hold {
     registry: Registry,
     key: RunKey,
-    roots: Vec<FileId>,
+    roots: Vec<HeldRoot>,
+}
+
+/// A directory in which names are held.
+#[derive(Debug)]
+struct HeldRoot {
+    id: FileId,
+    /// Keeps runs of other data directories from removing the names; none where it cannot be had.
+    lock: Option<WorkspaceLock>,
+    /// Path of the directory, if another process kept the lock to itself.
+    locked_by_other: Option<PathBuf>,
 }
 
 impl RunKey {
@@ -214,7 +225,7 @@ impl Registry {
         let _ = write_new(&mark, names.last().map_or(b"", |name| name.as_bytes()));
         for id in names.iter().filter_map(|name| id_of_name(name)) {
             let edited = self.edit(id, Missing::Leave, |record| match record {
-                Some(record) => settle(record, None),
+                Some(record) => settle(record, None, None),
                 None => Edit::Keep,
             });
             // A record that cannot be read or written now is tried again by a later sweep.
@@ -288,6 +299,12 @@ impl Registry {
         }
         for of in roots {
             let root = open_exact(&of.root, of.root_id)?.0;
+            // Before the names: from here on no run of another data directory removes them.
+            let (lock, locked_by_other) = match WorkspaceLock::share(&root) {
+                Locking::Held(lock) => (Some(lock), None),
+                Locking::Busy => (None, Some(of.root.clone())),
+                Locking::Unsupported => (None, None),
+            };
             let own = || placeholders.iter().filter(|p| p.root_id == of.root_id);
             let edited = self.edit(of.root_id, Missing::Make, |record| {
                 let Some(record) = record else { return Edit::Keep };
@@ -303,7 +320,7 @@ impl Registry {
                 }
                 Edit::Write
             })?;
-            hold.roots.push(of.root_id);
+            hold.roots.push(HeldRoot { id: of.root_id, lock, locked_by_other });
             let mut twin: Option<&Path> = None;
             let _umask = Umask::none();
             for p in own() {
@@ -526,8 +543,9 @@ fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.write_all(text)
 }
 
-/// Removes `key` and dead runs from a record, and its placeholders if no run is left.
-fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
+/// Removes `key` and dead runs from a record, and its placeholders if no run is left, here and in other data directories:
+/// `lock` is the run's own share of the directory. What is left is removed by a later run or sweep.
+fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>, lock: Option<WorkspaceLock>) -> Edit {
     let n_before = record.runs.len();
     record.runs.retain(|run| Some(run) != key && run.is_alive());
     let changed = record.runs.len() < n_before;
@@ -538,6 +556,14 @@ fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
     match open_exact(path, record.id()) {
         Ok((root, _)) => {
             record.away_since = None;
+            if record.names.is_empty() {
+                return Edit::Write;
+            }
+            let locked =
+                lock.map_or_else(|| WorkspaceLock::alone(&root), WorkspaceLock::into_alone);
+            if matches!(locked, Locking::Busy) {
+                return Edit::Write;
+            }
             record.names.retain(|name| {
                 let path = Path::new(OsStr::from_bytes(&name.path));
                 unmake(&root, path, name.shape) == Err(Errno::ACCESS)
@@ -580,13 +606,29 @@ impl Hold {
     /// Releases the names now, for the janitor, which does not run destructors.
     pub(crate) fn release(&mut self) {
         let key = self.key.clone();
-        for root in std::mem::take(&mut self.roots) {
+        for HeldRoot { id, lock, .. } in std::mem::take(&mut self.roots) {
             // A record that cannot be updated now is swept later.
-            let _ = self.registry.edit(root, Missing::Leave, |record| match record {
-                Some(record) => settle(record, Some(&key)),
+            let _ = self.registry.edit(id, Missing::Leave, |record| match record {
+                Some(record) => settle(record, Some(&key), lock),
                 None => Edit::Keep,
             });
         }
+    }
+
+    /// Descriptors of its locks.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = RawFd> {
+        self.roots.iter().filter_map(|root| root.lock.as_ref().map(AsRawFd::as_raw_fd))
+    }
+
+    /// Protection that the lock of another process has made uncertain.
+    pub(crate) fn gaps(&self) -> impl Iterator<Item = String> {
+        self.roots.iter().filter_map(|root| root.locked_by_other.as_ref()).map(|path| {
+            format!(
+                "another process had locked `{}` exclusively (flock): a Ringfence with another data directory could remove the placeholders of this \
+                 run, which could then make protected names",
+                path.display()
+            )
+        })
     }
 
     /// Returns true if no names are held.
@@ -738,7 +780,7 @@ fn parent<'a>(root: &'a OwnedFd, path: &'a Path) -> Result<(Parent<'a>, &'a Path
 
 /// Bounds of a check whether a run could have changed a directory tree. Python's own library has some 2,000 entries.
 const REACH_ENTRIES_MAX: u32 = 50_000;
-const REACH_MAX: Duration = Duration::from_secs(2);
+const REACH_MAX: Duration = Duration::from_secs(10);
 
 /// Returns true if a file belongs to root and only root can write it. The group's bits cover access lists: acl(5).
 fn is_roots_alone(stat: &rustix::fs::Stat) -> bool {

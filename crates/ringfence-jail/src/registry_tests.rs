@@ -25,6 +25,68 @@ fn placeholder(root: &Path, name: &str, shape: PlaceholderShape) -> Placeholder 
     Placeholder { root: root.to_owned(), root_id, path: name.into(), shape }
 }
 
+/// What the death of a run's process leaves: its names, but none of its locks.
+fn die(mut hold: Hold) {
+    hold.roots.iter_mut().for_each(|root| root.lock = None);
+    std::mem::forget(hold);
+}
+
+#[test]
+fn a_placeholder_stays_until_runs_of_other_data_directories_let_go() {
+    let f = fixture();
+    let other = Registry::new(&f.root.with_file_name("other state"));
+    let wanted = [
+        placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory),
+        placeholder(&f.root, ".mcp.json", PlaceholderShape::Inert),
+        placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
+    ];
+    let exist = || wanted.iter().filter(|p| f.root.join(&p.path).exists()).count();
+    let first = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let second = other.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap();
+    assert_eq!(first.gaps().chain(second.gaps()).count(), 0);
+    drop(first);
+    f.registry.sweep_now();
+    assert_eq!(exist(), 3);
+    // Its next run takes them for placeholders still.
+    assert_eq!(f.registry.held(wanted[0].root_id).len(), 3);
+    drop(second);
+    assert_eq!(exist(), 0);
+    f.registry.sweep_now();
+    assert!(f.registry.held(wanted[0].root_id).is_empty());
+}
+
+#[test]
+fn a_sweep_leaves_what_a_run_of_another_data_directory_holds() {
+    let f = fixture();
+    let other = Registry::new(&f.root.with_file_name("other state"));
+    let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
+    let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
+    die(f.registry.hold(&[], &wanted, &dead).unwrap());
+    let live = other.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    f.registry.sweep_now();
+    assert!(f.root.join(".vscode").exists());
+    drop(live);
+    f.registry.sweep_now();
+    assert!(!f.root.join(".vscode").exists());
+}
+
+#[test]
+fn a_workspace_that_another_process_keeps_locked_is_a_gap() {
+    let f = fixture();
+    let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
+    let root = fs::File::open(&f.root).unwrap();
+    rustix::fs::flock(&root, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let gaps: Vec<String> = hold.gaps().collect();
+    assert!(gaps.len() == 1 && gaps[0].contains("had locked"), "{gaps:?}");
+    // What it cannot remove now, a sweep does.
+    drop(hold);
+    assert!(f.root.join(".vscode").exists());
+    drop(root);
+    f.registry.sweep_now();
+    assert!(!f.root.join(".vscode").exists());
+}
+
 #[test]
 fn a_placeholder_stays_until_the_last_run_lets_go() {
     let f = fixture();
@@ -72,7 +134,7 @@ fn the_next_start_sweeps_what_a_dead_run_left() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
     let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-    std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
+    die(f.registry.hold(&[], &wanted, &dead).unwrap());
     assert!(f.root.join(".vscode").exists());
     f.registry.sweep_now();
     assert!(!f.root.join(".vscode").exists());
@@ -87,7 +149,7 @@ fn sweeps_reach_every_record_in_turn() {
     for i in 0..n_roots {
         fs::create_dir(root(i)).unwrap();
         let wanted = [placeholder(&root(i), ".vscode", PlaceholderShape::Inert)];
-        std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
+        die(f.registry.hold(&[], &wanted, &dead).unwrap());
     }
     let n_left = || (0..n_roots).filter(|&i| root(i).join(".vscode").exists()).count();
     // Records stay as long as their directory does, so each sweep must go on behind the last.
@@ -96,7 +158,7 @@ fn sweeps_reach_every_record_in_turn() {
         assert_eq!(n_left(), expected);
     }
     let again = [placeholder(&root(0), ".vscode", PlaceholderShape::Inert)];
-    std::mem::forget(f.registry.hold(&[], &again, &dead).unwrap());
+    die(f.registry.hold(&[], &again, &dead).unwrap());
     for _ in 0..3 {
         f.registry.sweep_now();
     }

@@ -718,6 +718,7 @@ impl<'a> Supervisor<'a> {
             gaps: report
                 .gaps
                 .into_iter()
+                .chain(cleanup.hold.gaps())
                 .chain(network.gaps)
                 .chain((!all_ended).then(|| SURVIVORS.to_owned()))
                 .collect(),

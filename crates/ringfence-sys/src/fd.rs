@@ -17,6 +17,17 @@ pub fn close_range_between(first: RawFd, last: RawFd) -> Result<(), CallError> {
     close_range(first, u32::try_from(last).unwrap_or(0), 0)
 }
 
+/// Closes every descriptor from `first` on but `keep`, which it sorts.
+pub fn close_from_except(first: RawFd, keep: &mut [RawFd]) -> Result<(), CallError> {
+    keep.sort_unstable();
+    let mut next = first;
+    for number in keep {
+        close_range_between(next, *number - 1)?;
+        next = next.max(*number + 1);
+    }
+    close_range_from(next)
+}
+
 /// Marks every descriptor from `first` on to be closed by exec.
 pub fn set_cloexec_from(first: RawFd) -> Result<(), CallError> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)

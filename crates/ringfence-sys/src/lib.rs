@@ -56,7 +56,9 @@ pub use budget::Budget;
 pub use calls::calls_code;
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
-pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
+pub use fd::{
+    close_from_except, close_range_between, close_range_from, duplicate_onto, set_cloexec_from,
+};
 pub use file_system::{TMPFS_MAGIC, used_bytes};
 pub use fork::{
     Forked, NamespaceHolder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork,

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::git;
 use super::host::{as_it_is, found_at, homes_of_others, is_private, secrets_for_root};
-use super::tree::{Tree, kind_of};
+use super::tree::{Seen, Tree, kind_of};
 use crate::registry::Registry;
 
 /// Entries at the top of a workspace, of which those that may hold secrets are masked. Listing so many takes as long as
@@ -584,19 +584,33 @@ pub(super) fn protect(
     let mut list = Vec::new();
     for &(name, shape) in names {
         let seen = dir.look(name)?;
-        // A socket at such a name is a placeholder whose record was lost: no program makes one.
-        let is_inert = matches!(shape, PlaceholderShape::Inert | PlaceholderShape::EmptyDirectory);
-        let left_behind = is_inert && seen.is_some_and(|seen| seen.kind == FileKind::Socket);
+        let is_placeholder = held.contains(Path::new(name))
+            || seen.map_or(Ok(false), |seen| looks_made_to_hold(dir, name, seen, shape))?;
         let state = match seen {
-            Some(seen) if !held.contains(Path::new(name)) && !left_behind => {
-                ProtectedState::Present(seen.kind)
-            }
+            Some(seen) if !is_placeholder => ProtectedState::Present(seen.kind),
             _ if can_create => ProtectedState::Absent(shape),
             _ => continue,
         };
         list.push(Protected { path: name.into(), state });
     }
     Ok(list)
+}
+
+/// Returns true if an entry at a protected name is a placeholder of which this data directory has no record: that of a run
+/// of another one, or one whose record was lost. No program makes a socket there, or an empty directory with the sticky bit.
+fn looks_made_to_hold(
+    dir: &Tree<'_>,
+    name: &str,
+    seen: Seen,
+    shape: PlaceholderShape,
+) -> Result<bool, CallError> {
+    match (shape, seen.kind) {
+        (PlaceholderShape::Inert | PlaceholderShape::EmptyDirectory, FileKind::Socket) => Ok(true),
+        (PlaceholderShape::EmptyDirectory, FileKind::Directory) if seen.is_sticky => {
+            dir.is_empty(Path::new(name))
+        }
+        _ => Ok(false),
+    }
 }
 
 /// The entries of interest at the top of a directory, from one listing.

@@ -30,11 +30,14 @@ pub(crate) struct Seen {
     pub(crate) id: FileId,
     /// Its owner.
     pub(crate) owner: (u32, u32),
+    /// True if it has the sticky bit.
+    pub(crate) is_sticky: bool,
 }
 
 impl Seen {
     fn of(stat: &Stat) -> Self {
-        Self { kind: kind_of(stat), id: id_of(stat), owner: (stat.st_uid, stat.st_gid) }
+        let is_sticky = Mode::from(stat.st_mode).contains(Mode::SVTX);
+        Self { kind: kind_of(stat), id: id_of(stat), owner: (stat.st_uid, stat.st_gid), is_sticky }
     }
 }
 
@@ -145,6 +148,18 @@ impl<'b> Tree<'b> {
             return Ok(Vec::new());
         };
         untrusted::list_directories(&dir, self.budget, n_max)
+    }
+
+    /// Returns true if there is an empty directory at `path`.
+    pub(crate) fn is_empty(&self, path: &Path) -> Result<bool, CallError> {
+        self.budget.spend_entry()?;
+        let Ok(dir) = untrusted::open_directory_beneath(&self.dir, path) else { return Ok(false) };
+        let mut is_empty = true;
+        untrusted::list(&dir, self.budget, |_, _| {
+            is_empty = false;
+            std::ops::ControlFlow::Break(())
+        })?;
+        Ok(is_empty)
     }
 
     /// Calls `each` with every name and type at the top.

@@ -135,6 +135,34 @@ fn two_runs_in_one_workspace_protect_until_the_last_has_ended() {
 }
 
 #[test]
+fn a_run_of_another_data_directory_takes_no_protection_away() {
+    let world = World::new();
+    let other = world.root().join("other").display().to_string();
+    // The placeholders are the first run's. The second finds them, and goes on when the first has ended.
+    let first = world.live(&["run", "--data-dir", &other, "--", "sh", "-c", "echo up; read line"]);
+    let second = world.sh_live(
+        "echo up; read line; mkdir .claude/x; mkdir .claude; echo x > .mcp.json; mv .vscode v; echo tried",
+    );
+    assert_eq!(first.end().1, "");
+    assert!(world.names().contains(".claude"), "{:?}", world.names());
+    assert_eq!(second.end().1, "tried\n");
+    assert!(world.names().is_empty(), "{:?}", world.names());
+}
+
+#[test]
+fn a_workspace_that_another_process_has_locked_is_a_gap() {
+    let world = World::new();
+    let dir = std::fs::File::open(world.work()).unwrap();
+    rustix::fs::flock(&dir, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    let (_, outcome) = world.sh_json(&[], "echo x > .mcp.json");
+    let gaps = outcome["enforcement"]["gaps"].as_array().unwrap();
+    assert!(gaps.iter().any(|gap| gap.as_str().unwrap().contains("locked")), "{outcome}");
+    drop(dir);
+    assert_eq!(world.sh(&[], "true").code, 0);
+    assert!(world.names().is_empty(), "{:?}", world.names());
+}
+
+#[test]
 fn a_git_directory_that_appears_is_reported() {
     let world = World::new();
     let (_, outcome) = world.sh_json(&[], "mkdir .git");
