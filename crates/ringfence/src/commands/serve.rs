@@ -3,17 +3,19 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_engine::Launcher;
+use ringfence_engine::{CommandCall, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::http::{HttpSettings, Offer, Service};
 use ringfence_server::notify::Notifier;
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, escape_name};
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, named_and_resolved, notify, rules, search, service};
+use crate::settings::{
+    Effective, Surroundings, ledger, named_and_resolved, notify, rules, search, service,
+};
 
 /// Time to deliver remaining notifications.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,11 +40,13 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         })?;
         command.policy.hide.extend(names);
     }
+    let directory = escape_name(&command.place.cwd.to_string_lossy()).into_owned();
     let search = search(&args.policy, &around)?;
     search.hide_key(&mut command.policy)?;
     let rules = rules(&args.policy, &around)?;
     let notify = notify(&args.policy, &around)?;
-    // Both before there are threads: they fork.
+    // All three before there are threads: they fork.
+    let unusable = unusable_directory(&command);
     let report = doctor::examine();
     let launcher = Launcher::start()?;
     let settings = HttpSettings {
@@ -68,8 +72,17 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     };
     let service = Service::check(settings)?;
     if args.check {
-        present::text(&format!("{}{}", service.summary(), notify.others));
+        let commands = match &unusable {
+            Some(why) => format!("in sessions only: {why}"),
+            None => directory,
+        };
+        present::text(&format!("{}commands     {commands}\n{}", service.summary(), notify.others));
         return Ok(());
+    }
+    if let Some(why) = &unusable {
+        present::warn(&format!(
+            "commands without a session are refused: {why}; start the service in another directory"
+        ));
     }
     raise_descriptors();
     notify.log.start()?;
@@ -81,6 +94,21 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let end = service.serve(engine, |_| ());
     notifier.finish(NOTIFY_TIMEOUT);
     end
+}
+
+/// Reason that commands without a session are refused in the working directory, if they are: it holds state of ours or
+/// credentials, or is too broad.
+fn unusable_directory(command: &Effective) -> Option<String> {
+    let engine = Engine::builder()
+        .recorder(Recorder::off())
+        .host(command.place.clone())
+        .command_policy(command.policy.clone());
+    let call = CommandCall { argv: vec!["true".into()], ..CommandCall::default() };
+    let problem = engine.build().and_then(|engine| engine.explain_command(LOCAL, &call)).err()?;
+    Some(match problem.cause {
+        Some(cause) => format!("{} ({cause})", problem.message),
+        None => problem.message,
+    })
 }
 
 /// Raises the descriptor limit: connections and sessions take some, and the default is low. Runs have their own.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use ringfence_testing::{Json, json};
+use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use super::client::{Client, Headers, Server};
 use crate::support::World;
@@ -331,6 +331,44 @@ fn a_service_for_others_needs_a_name_and_a_token() {
     assert!(check(&[]).stdout.contains("clients      none"), "{}", check(&[]).stdout);
     let server = Server::new(&world);
     assert_eq!(server.client().get("/api/v1/runs").status, 401);
+}
+
+/// The value of an option in the service unit.
+fn in_unit(unit: &str, option: &str) -> String {
+    let words = unit.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
+    let mut words = words.skip_while(|word| *word != option && !word.starts_with(option));
+    let word = words.next().unwrap_or_else(|| panic!("no {option}"));
+    match word.split_once('=') {
+        Some((_, value)) => value.to_owned(),
+        None => words.next().unwrap().to_owned(),
+    }
+}
+
+#[test]
+fn commands_run_where_the_service_unit_starts_them() {
+    let world = World::new();
+    let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/ringfence.service");
+    let unit = std::fs::read_to_string(dist).unwrap();
+    let place =
+        |option: &str| world.root().join(in_unit(&unit, option).strip_prefix("/var/lib/").unwrap());
+    let (work, data) = (place("WorkingDirectory="), place("--data-dir"));
+    for dir in [&data, &work] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let data = data.to_str().unwrap();
+    let checked = |dir: &std::path::Path| {
+        let mut command = world.command(&["serve", "--check", "--data-dir", data]);
+        let output = command.current_dir(dir).bounded_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = checked(&work);
+    assert!(said.contains(&format!("commands     {}\n", work.display())), "{said}");
+    // Where they do not, it says why.
+    let inside = std::path::Path::new(data).join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let said = checked(&inside);
+    assert!(said.contains("commands     in sessions only: ") && said.contains(" state"), "{said}");
 }
 
 #[test]
