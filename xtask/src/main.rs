@@ -40,6 +40,7 @@
 //! cargo xtask redos --patterns FILE      patterns of a `ReDoS` collection: each answered within 2 s, or refused with a reason
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
+//! cargo xtask loaded                     all tests three times in a row beside four endless loops, as the user who calls it
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
 //! cargo xtask chart FILE                 no proof: draws `docs/chart.svg` from the output of `ringfence bench --json`
 //! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
@@ -60,6 +61,7 @@ mod flat;
 mod fuzz;
 mod grep_speed;
 mod latency;
+mod loaded;
 mod mcp_client;
 mod network;
 mod percentiles;
@@ -96,6 +98,8 @@ enum Task {
     Schemathesis(schemathesis::SchemathesisArgs),
     /// Measure calls over MCP, beside `FastMCP`
     Latency(latency::LatencyArgs),
+    /// All tests three times in a row, beside four endless loops
+    Loaded(loaded::LoadedArgs),
     /// Measure the network of a run, beside a plain copy loop and other proxies
     Network(network::NetworkArgs),
     /// Conformance: the protocol's own suite, every required scenario of each revision
@@ -152,6 +156,7 @@ fn main() -> ExitCode {
         Task::Clients(args) => clients::clients(&args),
         Task::Schemathesis(args) => schemathesis::schemathesis(&args),
         Task::Latency(args) => latency::latency(&args),
+        Task::Loaded(args) => loaded::loaded(&args),
         Task::Network(args) => network::network(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
