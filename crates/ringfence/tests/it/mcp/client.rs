@@ -100,10 +100,15 @@ impl Client {
 
     /// The next message, which must be one.
     pub(super) fn message(&mut self) -> Json {
-        let line = self.lines.recv_timeout(PATIENCE).expect("the server says something");
+        self.next_message().expect("the server says something")
+    }
+
+    /// The same, or none if the server ended.
+    pub(super) fn next_message(&mut self) -> Option<Json> {
+        let line = self.lines.recv_timeout(PATIENCE).ok()?;
         let message = Json::parse(&line);
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
-        message
+        Some(message)
     }
 
     /// The answer to a request. Whatever else comes is a notification.
