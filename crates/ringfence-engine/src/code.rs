@@ -342,7 +342,7 @@ impl OneShotRunner {
         given: CommandInput<'_>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         let before = self.session_files()?;
-        let (channel, inside) = OneShotChannel::new()?;
+        let (channel, inside) = OneShotChannel::new(job)?;
         let launch = LaunchPlan {
             launcher,
             plan: &self.plan,
@@ -788,7 +788,7 @@ impl<'a> OutputDir<'a> {
     /// Makes the directory if it does not exist.
     pub(crate) fn open(path: &'a Path, place: &HostContext) -> Result<Self, Problem> {
         let real = place.without_planted_links(path, "artifacts")?;
-        let opened = ringfence_jail::make_directory(&real).map_err(|e| e.to_string());
+        let opened = ringfence_jail::make_directory(&real, 0o777).map_err(|e| e.to_string());
         Ok(Self { path, opened })
     }
 }

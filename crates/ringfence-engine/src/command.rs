@@ -222,10 +222,15 @@ impl<'a> CommandRunner<'a> {
             }
             CommandLaunch::Launcher { launcher, given } => {
                 let (state, name) = (&self.caller.state, self.run_id.short());
-                self.run_planned(self.survey()?, |plan| {
+                let ran = self.run_planned(self.survey()?, |plan| {
                     let (name, credentials) = (name.as_str(), self.credentials());
                     launched::run(LaunchPlan { launcher, plan, state, name, credentials }, given)
-                })
+                });
+                // Names that a run left because another one needed them.
+                for notice in self.registry.sweep() {
+                    tracing::warn!("{notice}");
+                }
+                ran
             }
         }
     }

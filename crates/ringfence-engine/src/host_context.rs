@@ -116,7 +116,7 @@ pub fn user_data_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
 /// Makes the data directory if it does not exist, and returns its canonical path, by which it is hidden from runs. It must
 /// belong to the user, and no other user may write to it.
 pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    use std::os::unix::fs::MetadataExt as _;
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(
             Code::DataDir,
@@ -128,18 +128,32 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     if in_tmp && data.is_symlink() {
         return Err(cannot(&"it is a link, which another user may have made"));
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
-    let resolved = resolve(&std::path::absolute(data).map_err(|e| cannot(&e))?);
-    let resolved = resolved.map_err(|e| cannot(&e))?;
-    let planted = |(link, _): &(PathBuf, PathBuf)| {
-        resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
+    let data = std::path::absolute(data).map_err(|e| cannot(&e))?;
+    let resolved = |path: &Path| {
+        let resolved = resolve(path).map_err(|e| cannot(&e))?;
+        let planted = |(link, _): &(PathBuf, PathBuf)| {
+            resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
+        };
+        if resolved.links.iter().any(planted) {
+            let cause = "a link in the working directory leads there, which a run may have made";
+            return Err(cannot(&cause));
+        }
+        Ok(resolved)
     };
-    if resolved.links.iter().any(planted) {
-        return Err(cannot(
-            &"a link in the working directory leads there, which a run may have made",
-        ));
+    // Nothing is made behind a link of a run's, nor through one that it makes meanwhile.
+    let existing = data.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let existing = existing.unwrap_or(Path::new("/"));
+    let mut found = resolved(existing)?;
+    let missing = data.strip_prefix(existing).unwrap_or(Path::new(""));
+    if !missing.as_os_str().is_empty() {
+        if missing.components().any(|part| part == std::path::Component::ParentDir) {
+            return Err(cannot(&"it has `..` below a directory that does not exist"));
+        }
+        let made = ringfence_jail::make_directory(&found.found.path.join(missing), 0o700);
+        made.map_err(|e| cannot(&e))?;
+        found = resolved(&data)?;
     }
-    let real = resolved.found.path;
+    let real = found.found.path;
     let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(cannot(&"it is not a directory of yours"));
@@ -148,4 +162,30 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
         return Err(cannot(&"every user may write to it"));
     }
     Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_behind_a_link_that_a_run_could_have_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [work, elsewhere] = ["work", "elsewhere"].map(|name| root.join(name));
+        for dir in [&work, &elsewhere] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        std::os::unix::fs::symlink(&elsewhere, work.join("link")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.join("nothing"), work.join("dangling")).unwrap();
+        for data in ["link", "link/data", "dangling", "dangling/data", "no/../link/data", "no/.."] {
+            assert!(ready_data_dir(&work.join(data), &work).is_err(), "{data}");
+        }
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+        // The user's own link, outside.
+        std::os::unix::fs::symlink(&elsewhere, root.join("own")).unwrap();
+        let real = ready_data_dir(&root.join("own/data/deep"), &work).unwrap();
+        assert_eq!(real, elsewhere.join("data/deep"));
+        assert_eq!(ready_data_dir(&work.join("data"), &work).unwrap(), work.join("data"));
+    }
 }

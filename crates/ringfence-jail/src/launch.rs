@@ -1,9 +1,11 @@
 //! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
 
+use std::collections::BTreeSet;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{Identity, Orders, Plan, Step, SystemView};
+use ringfence_plan::{BindSource, Identity, Mount, Orders, Plan, Step, SystemView, WritableDir};
 use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals, read_kernel_file};
 use rustix::event::PollFlags;
@@ -385,9 +387,21 @@ fn go_on(
     };
     // Only now: if this process is not dumpable, only root may write the child's id maps.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // The protected names in these may be placeholders of another data directory.
+    let protected: BTreeSet<&Path> = plan
+        .mounts()
+        .filter_map(|mount| match mount {
+            Mount::Bind { source: BindSource::Beneath { root, .. }, .. } => Some(root.as_path()),
+            _ => None,
+        })
+        .collect();
+    let dirs = plan.disk_roots.iter().chain(&plan.git_dirs);
+    let needed: Vec<&WritableDir> =
+        dirs.filter(|dir| protected.contains(dir.path.as_path())).collect();
+    let key = RunKey::of_this_process(task.name);
     let hold = task
         .registry
-        .hold(&plan.disk_roots, &plan.placeholders, &RunKey::of_this_process(task.name))
+        .hold(&plan.disk_roots, &needed, &plan.placeholders, &key)
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
     let mut translation = translation;
     let mounts = identity::prepare_mounts(plan, &mut translation).map_err(cannot_translate)?;

@@ -19,7 +19,10 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::open::{is_on, open_exact};
-use crate::workspace_lock::{Locking, WorkspaceLock};
+use crate::workspace_lock::{WorkspaceLock, is_unsupported};
+
+/// Time to wait, for all directories of a run, until other processes have removed names in them.
+const REMOVAL_MAX: Duration = Duration::from_millis(300);
 
 /// Maximum size of a record. A larger file was not written by Ringfence.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
@@ -111,22 +114,29 @@ impl Shape {
     }
 }
 
+/// Content of a placeholder.
+pub(crate) fn text_of(shape: PlaceholderShape) -> &'static [u8] {
+    Shape::from(shape).text()
+}
+
 /// Names held for one run. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Hold {
     registry: Registry,
     key: RunKey,
-    roots: Vec<HeldRoot>,
+    /// Directories in which names are held.
+    roots: Vec<FileId>,
+    locks: Vec<HeldLock>,
 }
 
-/// A directory in which names are held.
+/// A directory whose names the run needs, its own or those that it found.
 #[derive(Debug)]
-struct HeldRoot {
-    id: FileId,
-    /// Keeps runs of other data directories from removing the names; none where it cannot be had.
+struct HeldLock {
+    root: FileId,
+    /// Keeps runs of other data directories from removing the names.
     lock: Option<WorkspaceLock>,
-    /// Path of the directory, if another process kept the lock to itself.
-    locked_by_other: Option<PathBuf>,
+    /// The reason that they may do so all the same.
+    gap: Option<String>,
 }
 
 impl RunKey {
@@ -273,14 +283,18 @@ impl Registry {
     }
 
     /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written
-    /// down before anything is made.
+    /// down before anything is made. Locks the placeholders' directories and `needed`, whose protected names may be
+    /// placeholders of another data directory.
     pub(crate) fn hold(
         &self,
         writable: &[WritableDir],
+        needed: &[&WritableDir],
         placeholders: &[Placeholder],
         key: &RunKey,
     ) -> Result<Hold, CallError> {
-        let mut hold = Hold { registry: self.clone(), key: key.clone(), roots: Vec::new() };
+        let (roots, locks) = (Vec::new(), Vec::new());
+        let mut hold = Hold { registry: self.clone(), key: key.clone(), roots, locks };
+        let give_up = Instant::now() + REMOVAL_MAX;
         let holds_names = |root: FileId| placeholders.iter().any(|p| p.root_id == root);
         for dir in writable.iter().filter(|dir| !holds_names(dir.id)) {
             if !self.is_recorded_as(dir) {
@@ -297,14 +311,14 @@ impl Registry {
                 roots.push(p);
             }
         }
+        for dir in needed.iter().filter(|dir| !holds_names(dir.id)) {
+            let root = open_exact(&dir.path, dir.id)?.0;
+            hold.lock(&root, dir.id, &dir.path, give_up)?;
+        }
         for of in roots {
             let root = open_exact(&of.root, of.root_id)?.0;
             // Before the names: from here on no run of another data directory removes them.
-            let (lock, locked_by_other) = match WorkspaceLock::share(&root) {
-                Locking::Held(lock) => (Some(lock), None),
-                Locking::Busy => (None, Some(of.root.clone())),
-                Locking::Unsupported => (None, None),
-            };
+            hold.lock(&root, of.root_id, &of.root, give_up)?;
             let own = || placeholders.iter().filter(|p| p.root_id == of.root_id);
             let edited = self.edit(of.root_id, Missing::Make, |record| {
                 let Some(record) = record else { return Edit::Keep };
@@ -320,7 +334,7 @@ impl Registry {
                 }
                 Edit::Write
             })?;
-            hold.roots.push(HeldRoot { id: of.root_id, lock, locked_by_other });
+            hold.roots.push(of.root_id);
             let mut twin: Option<&Path> = None;
             let _umask = Umask::none();
             for p in own() {
@@ -560,8 +574,9 @@ fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>, lock: Option<Works
                 return Edit::Write;
             }
             let locked =
-                lock.map_or_else(|| WorkspaceLock::alone(&root), WorkspaceLock::into_alone);
-            if matches!(locked, Locking::Busy) {
+                lock.map_or_else(|| WorkspaceLock::to_remove(&root), WorkspaceLock::into_removing);
+            // Of a directory that cannot be read either: a run that needs the names may have made it so.
+            if locked.as_ref().is_err_and(|error| !is_unsupported(error)) {
                 return Edit::Write;
             }
             record.names.retain(|name| {
@@ -606,29 +621,56 @@ impl Hold {
     /// Releases the names now, for the janitor, which does not run destructors.
     pub(crate) fn release(&mut self) {
         let key = self.key.clone();
-        for HeldRoot { id, lock, .. } in std::mem::take(&mut self.roots) {
+        for root in std::mem::take(&mut self.roots) {
+            let lock = self.locks.iter_mut().find(|held| held.root == root);
+            let lock = lock.and_then(|held| held.lock.take());
             // A record that cannot be updated now is swept later.
-            let _ = self.registry.edit(id, Missing::Leave, |record| match record {
+            let _ = self.registry.edit(root, Missing::Leave, |record| match record {
                 Some(record) => settle(record, Some(&key), lock),
                 None => Edit::Keep,
             });
         }
+        self.locks.clear();
+    }
+
+    /// Locks a directory. A filesystem without such locks, or a process that keeps it locked, is a gap.
+    fn lock(
+        &mut self,
+        dir: &OwnedFd,
+        root: FileId,
+        path: &Path,
+        give_up: Instant,
+    ) -> Result<(), CallError> {
+        if self.locks.iter().any(|held| held.root == root) {
+            return Ok(());
+        }
+        let (lock, fault) = match WorkspaceLock::share(dir) {
+            Ok(lock) => {
+                let waited = lock.wait_for_removal(give_up);
+                (Some(lock), waited.err())
+            }
+            Err(error) if is_unsupported(&error) => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
+        let gap = fault.map(|fault| {
+            format!(
+                "`{}` cannot be locked ({fault}): a Ringfence with another data directory could remove the placeholders of this run, which \
+                 could then make protected names",
+                path.display()
+            )
+        });
+        self.locks.push(HeldLock { root, lock, gap });
+        Ok(())
     }
 
     /// Descriptors of its locks.
     pub(crate) fn locks(&self) -> impl Iterator<Item = RawFd> {
-        self.roots.iter().filter_map(|root| root.lock.as_ref().map(AsRawFd::as_raw_fd))
+        self.locks.iter().filter_map(|held| held.lock.as_ref().map(AsRawFd::as_raw_fd))
     }
 
-    /// Protection that the lock of another process has made uncertain.
+    /// Protection that is uncertain because a directory could not be locked.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = String> {
-        self.roots.iter().filter_map(|root| root.locked_by_other.as_ref()).map(|path| {
-            format!(
-                "another process had locked `{}` exclusively (flock): a Ringfence with another data directory could remove the placeholders of this \
-                 run, which could then make protected names",
-                path.display()
-            )
-        })
+        self.locks.iter().filter_map(|held| held.gap.clone())
     }
 
     /// Returns true if no names are held.
@@ -672,7 +714,7 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
         Shape::EmptyFile | Shape::Dot => {
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644)) {
+            match rustix::fs::openat(&parent, name, flags, PLACEHOLDER_FILE_MODE) {
                 Err(errno) => named(Err(errno)),
                 Ok(file) if shape.text().is_empty() => {
                     drop(file);
@@ -689,6 +731,9 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
 /// Mode of a directory that holds a name. It is known again by its sticky bit, which mkdir(1) does not set; the other bits
 /// follow the directory it is in (`setgid`, a default ACL).
 const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
+
+/// Mode of a file that holds a name, with the same mark.
+const PLACEHOLDER_FILE_MODE: Mode = Mode::from_bits_retain(0o1644);
 
 /// Filesystems that keep no sticky bit.
 const WITHOUT_STICKY_BIT: &[(&str, FsWord)] = &[

@@ -27,7 +27,7 @@ fn placeholder(root: &Path, name: &str, shape: PlaceholderShape) -> Placeholder 
 
 /// What the death of a run's process leaves: its names, but none of its locks.
 fn die(mut hold: Hold) {
-    hold.roots.iter_mut().for_each(|root| root.lock = None);
+    hold.locks.clear();
     std::mem::forget(hold);
 }
 
@@ -41,8 +41,8 @@ fn a_placeholder_stays_until_runs_of_other_data_directories_let_go() {
         placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
     ];
     let exist = || wanted.iter().filter(|p| f.root.join(&p.path).exists()).count();
-    let first = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-    let second = other.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap();
+    let first = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let second = other.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).unwrap();
     assert_eq!(first.gaps().chain(second.gaps()).count(), 0);
     drop(first);
     f.registry.sweep_now();
@@ -61,8 +61,8 @@ fn a_sweep_leaves_what_a_run_of_another_data_directory_holds() {
     let other = Registry::new(&f.root.with_file_name("other state"));
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
     let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-    die(f.registry.hold(&[], &wanted, &dead).unwrap());
-    let live = other.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    die(f.registry.hold(&[], &[], &wanted, &dead).unwrap());
+    let live = other.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
     f.registry.sweep_now();
     assert!(f.root.join(".vscode").exists());
     drop(live);
@@ -74,25 +74,90 @@ fn a_sweep_leaves_what_a_run_of_another_data_directory_holds() {
 fn a_workspace_that_another_process_keeps_locked_is_a_gap() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-    let root = fs::File::open(&f.root).unwrap();
-    rustix::fs::flock(&root, FlockOperation::NonBlockingLockExclusive).unwrap();
-    let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    // As one that removes names, and hangs.
+    let dir = fs::File::open(&f.root).unwrap();
+    let root = ringfence_sys::untrusted::open_absolute(&f.root).unwrap();
+    let removing = WorkspaceLock::to_remove(&root).unwrap();
+    let began = Instant::now();
+    let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    assert!(began.elapsed() >= REMOVAL_MAX);
     let gaps: Vec<String> = hold.gaps().collect();
-    assert!(gaps.len() == 1 && gaps[0].contains("had locked"), "{gaps:?}");
-    // What it cannot remove now, a sweep does.
+    assert!(gaps.len() == 1 && gaps[0].contains("cannot be locked"), "{gaps:?}");
+    drop((hold, removing));
+    assert!(!f.root.join(".vscode").exists());
+    // A lock of flock(1) is for something else.
+    rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    assert_eq!(hold.gaps().count(), 0);
     drop(hold);
+    assert!(!f.root.join(".vscode").exists());
+}
+
+#[test]
+fn names_that_a_run_has_found_stay_until_it_lets_go() {
+    let f = fixture();
+    let other = Registry::new(&f.root.with_file_name("other state"));
+    let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
+    let first = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    // It takes the name for the user's, as on a filesystem that keeps no mark.
+    let dir = WritableDir { path: f.root.clone(), id: wanted[0].root_id };
+    let needed = [&dir, &dir];
+    let second = other.hold(&[], &needed, &[], &RunKey::of_this_process("2")).unwrap();
+    assert!(second.is_empty() && second.locks().count() == 1);
+    drop(first);
+    f.registry.sweep_now();
     assert!(f.root.join(".vscode").exists());
-    drop(root);
+    drop(second);
     f.registry.sweep_now();
     assert!(!f.root.join(".vscode").exists());
+}
+
+/// Runs `work` on a thread of an ordinary user, whom permissions keep out.
+fn as_ordinary_user(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let id = 61_234;
+                rustix::thread::set_thread_gid(rustix::process::Gid::from_raw(id)).unwrap();
+                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(id)).unwrap();
+            }
+            work();
+        });
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_loses_no_names() {
+    as_ordinary_user(|| {
+        let f = fixture();
+        let other = Registry::new(&f.root.with_file_name("other state"));
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
+        let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
+        die(f.registry.hold(&[], &[], &wanted, &dead).unwrap());
+        let live = other.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+        let mode = |mode| {
+            fs::set_permissions(&f.root, std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .unwrap();
+        };
+        // As a program of the live run does.
+        mode(0o300);
+        f.registry.sweep_now();
+        assert!(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).is_err());
+        mode(0o700);
+        assert!(f.root.join(".vscode").exists());
+        drop(live);
+        f.registry.sweep_now();
+        assert!(!f.root.join(".vscode").exists());
+    });
 }
 
 #[test]
 fn a_placeholder_stays_until_the_last_run_lets_go() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Inert)];
-    let first = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
-    let second = f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap();
+    let first = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let second = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).unwrap();
     assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".mcp.json")));
     drop(first);
     assert!(f.root.join(".mcp.json").exists());
@@ -106,7 +171,7 @@ fn a_placeholder_goes_whatever_mode_its_directory_gives_it() {
     let f = fixture();
     fs::set_permissions(&f.root, fs::Permissions::from_mode(0o2775)).unwrap();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
-    let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
     let made = f.root.join(".vscode").metadata().unwrap().permissions().mode();
     assert_eq!(made & 0o7777, 0o3755, "the directory passes its group on");
     drop(hold);
@@ -120,7 +185,7 @@ fn what_somebody_made_of_a_placeholder_is_theirs() {
         placeholder(&f.root, ".claude", PlaceholderShape::Inert),
         placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
     ];
-    let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
     fs::remove_file(f.root.join(".claude")).unwrap();
     fs::create_dir(f.root.join(".claude")).unwrap();
     fs::write(f.root.join("config.worktree"), "[core]").unwrap();
@@ -134,7 +199,7 @@ fn the_next_start_sweeps_what_a_dead_run_left() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
     let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-    die(f.registry.hold(&[], &wanted, &dead).unwrap());
+    die(f.registry.hold(&[], &[], &wanted, &dead).unwrap());
     assert!(f.root.join(".vscode").exists());
     f.registry.sweep_now();
     assert!(!f.root.join(".vscode").exists());
@@ -149,7 +214,7 @@ fn sweeps_reach_every_record_in_turn() {
     for i in 0..n_roots {
         fs::create_dir(root(i)).unwrap();
         let wanted = [placeholder(&root(i), ".vscode", PlaceholderShape::Inert)];
-        die(f.registry.hold(&[], &wanted, &dead).unwrap());
+        die(f.registry.hold(&[], &[], &wanted, &dead).unwrap());
     }
     let n_left = || (0..n_roots).filter(|&i| root(i).join(".vscode").exists()).count();
     // Records stay as long as their directory does, so each sweep must go on behind the last.
@@ -158,7 +223,7 @@ fn sweeps_reach_every_record_in_turn() {
         assert_eq!(n_left(), expected);
     }
     let again = [placeholder(&root(0), ".vscode", PlaceholderShape::Inert)];
-    die(f.registry.hold(&[], &again, &dead).unwrap());
+    die(f.registry.hold(&[], &[], &again, &dead).unwrap());
     for _ in 0..3 {
         f.registry.sweep_now();
     }
@@ -171,7 +236,7 @@ fn a_planted_link_is_not_followed() {
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), f.root.join("git")).unwrap();
     let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Inert)];
-    assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).is_err());
+    assert!(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).is_err());
     assert!(!outside.path().join("hooks").exists());
 }
 
@@ -179,14 +244,14 @@ fn a_planted_link_is_not_followed() {
 fn a_damaged_record_is_set_aside_and_told() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+    drop(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap());
     let file = f.registry.file(wanted[0].root_id);
     for text in [b"{not json".to_vec(), vec![b' '; 2 << 20]] {
         fs::write(&file, &text).unwrap();
         assert!(f.registry.held(wanted[0].root_id).is_empty());
         let notices = f.registry.sweep_now();
         assert!(notices.len() == 1 && notices[0].contains("damaged"), "{notices:?}");
-        assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_ok());
+        assert!(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).is_ok());
         assert!(!f.root.join(".vscode").exists());
     }
 }
@@ -199,12 +264,12 @@ fn a_workspace_with_too_many_names_spoils_no_other() {
     let name = |i: usize| format!("{i:04}{}", "n".repeat(240));
     let wanted: Vec<Placeholder> =
         (0..8000).map(|i| placeholder(&f.root, &name(i), PlaceholderShape::Inert)).collect();
-    let refused = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap_err();
+    let refused = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap_err();
     assert_eq!(refused.errno, Errno::FBIG);
     let few = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-    assert!(f.registry.hold(&[], &few, &RunKey::of_this_process("2")).is_ok());
+    assert!(f.registry.hold(&[], &[], &few, &RunKey::of_this_process("2")).is_ok());
     let others = [placeholder(&other, ".vscode", PlaceholderShape::Inert)];
-    assert!(f.registry.hold(&[], &others, &RunKey::of_this_process("3")).is_ok());
+    assert!(f.registry.hold(&[], &[], &others, &RunKey::of_this_process("3")).is_ok());
 }
 
 #[test]
@@ -215,7 +280,7 @@ fn what_lies_in_a_workspace_is_known_to_be_writable() {
     assert_eq!(f.registry.written_by_runs(&inside), None);
     let id = file_id(open_absolute(&f.root).unwrap()).unwrap();
     let dir = WritableDir { path: f.root.clone(), id };
-    drop(f.registry.hold(&[dir], &[], &RunKey::of_this_process("1")).unwrap());
+    drop(f.registry.hold(&[dir], &[], &[], &RunKey::of_this_process("1")).unwrap());
     assert_eq!(f.registry.written_by_runs(&inside).as_deref(), Some(f.root.as_path()));
     assert_eq!(f.registry.written_by_runs(f.root.parent().unwrap()), None);
     // Another directory with its number is another one.
@@ -230,7 +295,7 @@ fn what_lies_in_a_workspace_is_known_to_be_writable() {
 fn a_record_with_an_interrupted_cut_behind_it_is_still_read() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-    let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+    let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
     let file = f.registry.file(wanted[0].root_id);
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}ons\":[1,2]}}]")).unwrap();
@@ -243,10 +308,10 @@ fn a_record_with_an_interrupted_cut_behind_it_is_still_read() {
 fn a_file_that_others_can_write_is_not_trusted() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+    drop(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap());
     fs::set_permissions(f.registry.file(wanted[0].root_id), fs::Permissions::from_mode(0o666))
         .unwrap();
-    assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_err());
+    assert!(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).is_err());
 }
 
 /// The record of the fixture's workspace, changed by `change`.
@@ -262,7 +327,7 @@ fn a_workspace_that_was_moved_stays_one_that_runs_have_written() {
     let f = fixture();
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::EmptyDirectory)];
     let id = wanted[0].root_id;
-    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+    drop(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap());
     let moved = f.root.with_file_name("moved");
     fs::rename(&f.root, &moved).unwrap();
     for _ in 0..2 {
@@ -274,7 +339,7 @@ fn a_workspace_that_was_moved_stays_one_that_runs_have_written() {
     assert_eq!(f.registry.written_by_runs(&moved.join("x")), None);
     // A run there makes it its own.
     let wanted = [Placeholder { root: moved.clone(), ..wanted[0].clone() }];
-    drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap());
+    drop(f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("2")).unwrap());
     assert_eq!(f.registry.written_by_runs(&moved.join("x")), Some(moved.clone()));
     // Gone for long, or without a birth time, it is forgotten.
     fs::remove_dir_all(&moved).unwrap();
@@ -290,7 +355,7 @@ fn a_run_makes_the_record_of_a_directory_that_is_gone_its_own() {
     let f = fixture();
     let id = file_id(open_absolute(&f.root).unwrap()).unwrap();
     let writable = [WritableDir { path: f.root.clone(), id }];
-    let run = || drop(f.registry.hold(&writable, &[], &RunKey::of_this_process("1")).unwrap());
+    let run = || drop(f.registry.hold(&writable, &[], &[], &RunKey::of_this_process("1")).unwrap());
     run();
     assert_eq!(f.registry.written_by_runs(&f.root), Some(f.root.clone()));
     // As if another directory had had its number.

@@ -36,7 +36,7 @@ impl FakeChild {
 /// A run of this plan before its first message.
 fn run(plan: &Plan) -> (Supervisor<'_>, FakeChild) {
     let registry: &'static Registry = Box::leak(Box::new(Registry::new("/nonexistent".as_ref())));
-    let hold = registry.hold(&[], &[], &RunKey::of_this_process("test")).unwrap();
+    let hold = registry.hold(&[], &[], &[], &RunKey::of_this_process("test")).unwrap();
     let process = FakeProcess::hung();
     let (report, report_inside) = channel::pair().unwrap();
     let (control, control_inside) = channel::pair().unwrap();

@@ -1,18 +1,25 @@
-//! A lock on a workspace's own directory, shared by all runs that hold names in it. Records of placeholders belong to one
+//! A lock on a workspace's own directory, shared by all runs that need names in it. Records of placeholders belong to one
 //! data directory; by this lock, runs of other data directories and users are noticed too.
+//!
+//! Locks on bytes: a process that locks the directory by flock(1) for its own purposes is in no run's way. A byte of a
+//! directory can only be shared, so there are two. A run shares the first and then looks at the second; to remove names,
+//! it shares the second and then looks at the first.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringfence_sys::untrusted::open_directory_beneath;
-use rustix::fs::FlockOperation;
+use ringfence_sys::{CallError, is_byte_held, release_byte, share_byte};
 use rustix::io::Errno;
 
-/// Time to wait for a process that removes names, which takes it milliseconds.
-const SHARE_MAX: Duration = Duration::from_secs(1);
+/// Byte shared by those that need names in the directory.
+const NEEDED: i64 = 0x5249_4e47_0000;
 
-/// Pause before the lock is tried again.
+/// Byte shared by those that remove names.
+const REMOVING: i64 = NEEDED + 1;
+
+/// Pause before the directory is looked at again.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// The lock. Dropping it unlocks the directory, also where a forked process still has a copy of the descriptor: the lock
@@ -20,53 +27,45 @@ const PAUSE: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(crate) struct WorkspaceLock(OwnedFd);
 
-/// Result of taking or changing the lock.
-#[derive(Debug)]
-pub(crate) enum Locking<T> {
-    /// It is held.
-    Held(T),
-    /// Another process holds it otherwise.
-    Busy,
-    /// The filesystem has no such locks (NFS refuses exclusive ones), or the caller cannot read the directory.
-    Unsupported,
+impl WorkspaceLock {
+    /// Shares the directory `root` with other runs: from here on, no run begins to remove names in it.
+    pub(crate) fn share(root: &OwnedFd) -> Result<Self, CallError> {
+        let lock = Self(open_directory_beneath(root, Path::new("."))?);
+        share_byte(&lock.0, NEEDED)?;
+        Ok(lock)
+    }
+
+    /// Waits for processes that had begun to remove names before, which takes them milliseconds. A process of a run can
+    /// lock its own workspace too: that is no reason to wait long.
+    pub(crate) fn wait_for_removal(&self, deadline: Instant) -> Result<(), CallError> {
+        while is_byte_held(&self.0, REMOVING)? {
+            if Instant::now() >= deadline {
+                return Err(CallError::new("another process keeps it locked", Errno::BUSY));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Locks the directory `root` to remove names in it. Fails if a run needs them.
+    pub(crate) fn to_remove(root: &OwnedFd) -> Result<Self, CallError> {
+        Self(open_directory_beneath(root, Path::new("."))?).into_removing()
+    }
+
+    /// The same for a run that shares the directory. It gives its share up first: of two that end at once, one removes.
+    pub(crate) fn into_removing(self) -> Result<Self, CallError> {
+        share_byte(&self.0, REMOVING)?;
+        release_byte(&self.0, NEEDED)?;
+        if is_byte_held(&self.0, NEEDED)? {
+            return Err(CallError::new("another run needs the names", Errno::BUSY));
+        }
+        Ok(self)
+    }
 }
 
-impl WorkspaceLock {
-    /// Shares the directory `root` with other runs. A process of a run can lock its own workspace too: that is no reason to
-    /// wait long, or to refuse the next run.
-    pub(crate) fn share(root: &OwnedFd) -> Locking<Self> {
-        let Ok(dir) = open_directory_beneath(root, Path::new(".")) else {
-            return Locking::Unsupported;
-        };
-        let give_up = Instant::now() + SHARE_MAX;
-        loop {
-            match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockShared) {
-                Ok(()) => return Locking::Held(Self(dir)),
-                Err(Errno::AGAIN | Errno::INTR) if Instant::now() < give_up => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(Errno::AGAIN | Errno::INTR) => return Locking::Busy,
-                Err(_) => return Locking::Unsupported,
-            }
-        }
-    }
-
-    /// Locks the directory `root` for this process alone, to remove names in it.
-    pub(crate) fn alone(root: &OwnedFd) -> Locking<Self> {
-        match open_directory_beneath(root, Path::new(".")) {
-            Ok(dir) => Self(dir).into_alone(),
-            Err(_) => Locking::Unsupported,
-        }
-    }
-
-    /// The same for a directory that is shared. The lock is gone if this fails: flock(2) changes it in two steps.
-    pub(crate) fn into_alone(self) -> Locking<Self> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Locking::Held(self),
-            Err(Errno::AGAIN | Errno::INTR) => Locking::Busy,
-            Err(_) => Locking::Unsupported,
-        }
-    }
+/// Returns true for errors of filesystems that have no such locks on directories.
+pub(crate) fn is_unsupported(error: &CallError) -> bool {
+    matches!(error.errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NOLCK)
 }
 
 impl AsRawFd for WorkspaceLock {
@@ -77,7 +76,9 @@ impl AsRawFd for WorkspaceLock {
 
 impl Drop for WorkspaceLock {
     fn drop(&mut self) {
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        for byte in [NEEDED, REMOVING] {
+            let _ = release_byte(&self.0, byte);
+        }
     }
 }
 
@@ -86,27 +87,58 @@ mod tests {
     use super::*;
     use ringfence_sys::untrusted::open_absolute;
 
-    #[test]
-    fn many_share_a_directory_and_one_alone_removes() {
+    fn directory() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().unwrap();
         let root = open_absolute(&dir.path().canonicalize().unwrap()).unwrap();
-        let Locking::Held(first) = WorkspaceLock::share(&root) else { panic!("not shared") };
-        let Locking::Held(second) = WorkspaceLock::share(&root) else { panic!("not shared twice") };
-        assert!(matches!(WorkspaceLock::alone(&root), Locking::Busy));
-        assert!(matches!(first.into_alone(), Locking::Busy));
-        let Locking::Held(alone) = second.into_alone() else { panic!("not alone") };
-        assert!(matches!(WorkspaceLock::share(&root), Locking::Busy));
-        drop(alone);
-        assert!(matches!(WorkspaceLock::alone(&root), Locking::Held(_)));
+        (dir, root)
+    }
+
+    fn is_free(lock: &WorkspaceLock) -> bool {
+        lock.wait_for_removal(Instant::now()).is_ok()
+    }
+
+    #[test]
+    fn many_share_a_directory_and_the_last_removes() {
+        let (_dir, root) = directory();
+        let first = WorkspaceLock::share(&root).unwrap();
+        let second = WorkspaceLock::share(&root).unwrap();
+        assert!(WorkspaceLock::to_remove(&root).is_err());
+        assert!(first.into_removing().is_err());
+        assert!(is_free(&second));
+        let removing = second.into_removing().unwrap();
+        let late = WorkspaceLock::share(&root).unwrap();
+        assert!(!is_free(&late));
+        drop(removing);
+        assert!(is_free(&late));
+        drop(late);
+        assert!(WorkspaceLock::to_remove(&root).is_ok());
+    }
+
+    #[test]
+    fn of_two_that_end_at_once_one_removes() {
+        let (_dir, root) = directory();
+        for _ in 0..200 {
+            let locks = [(); 2].map(|()| WorkspaceLock::share(&root).unwrap());
+            let at_once = &std::sync::Barrier::new(2);
+            let n_removing: usize = std::thread::scope(|scope| {
+                let ends = locks.map(|lock| {
+                    scope.spawn(move || {
+                        at_once.wait();
+                        usize::from(lock.into_removing().is_ok())
+                    })
+                });
+                ends.map(|end| end.join().unwrap()).into_iter().sum()
+            });
+            assert!(n_removing > 0);
+        }
     }
 
     #[test]
     fn a_copy_of_the_descriptor_keeps_no_lock() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = open_absolute(&dir.path().canonicalize().unwrap()).unwrap();
-        let Locking::Held(lock) = WorkspaceLock::share(&root) else { panic!("not shared") };
+        let (_dir, root) = directory();
+        let lock = WorkspaceLock::share(&root).unwrap();
         let _copy = lock.0.try_clone().unwrap();
         drop(lock);
-        assert!(matches!(WorkspaceLock::alone(&root), Locking::Held(_)));
+        assert!(WorkspaceLock::to_remove(&root).is_ok());
     }
 }

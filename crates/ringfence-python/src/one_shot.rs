@@ -17,7 +17,7 @@ use crate::interpreter::Interpreter;
 use crate::worker::{AfterRun, GuestReport, Job, parts};
 use crate::zygote_keeper::{API, LAZY, LOADER, OPTIONS, PROGRAM};
 
-/// Maximum number of frames read from the guest. It sends three; a program may send more.
+/// Maximum number of frames read from the guest. At most three; a program may send more.
 const FRAMES_MAX: usize = 64;
 
 /// Result of a program.
@@ -100,22 +100,23 @@ pub fn run_one_shot(
     };
     drop(feeder);
     drop(inside);
-    OneShotChannel { ours }.collect(result)
+    OneShotChannel { ours, has_files: !job.files.is_empty() }.collect(result)
 }
 
 /// The host's end of the channel to a one-shot program that the launcher starts.
 #[derive(Debug)]
 pub struct OneShotChannel {
     ours: OwnedFd,
+    has_files: bool,
 }
 
 impl OneShotChannel {
-    /// Makes a channel; the second end is the program's.
-    pub fn new() -> Result<(Self, OwnedFd), Problem> {
+    /// Makes a channel for this program; the second end is the program's.
+    pub fn new(job: &Job) -> Result<(Self, OwnedFd), Problem> {
         let (ours, inside) = channel::pair().map_err(|e| {
             Problem::internal(Code::Guest, "cannot make a channel to the guest").cause(e)
         })?;
-        Ok((Self { ours }, inside))
+        Ok((Self { ours, has_files: !job.files.is_empty() }, inside))
     }
 
     /// Sends the program and its files. Waits for the guest to read them, or to end.
@@ -136,12 +137,12 @@ impl OneShotChannel {
             }
             LaunchError::NeedsNewChild => Problem::internal(Code::Launch, "cannot launch the run"),
         })?;
-        collect(&self.ours, finished)
+        collect(&self.ours, self.has_files, finished)
     }
 }
 
-fn collect(ours: &OwnedFd, mut finished: Finished) -> Result<OneShot, Problem> {
-    let words = FinalReport::hear(ours);
+fn collect(ours: &OwnedFd, has_files: bool, mut finished: Finished) -> Result<OneShot, Problem> {
+    let words = FinalReport::hear(ours, has_files);
     if !words.ready && finished.stopped.is_none() && finished.oom_kills == 0 {
         let problem = Problem::cannot_build(Code::Python, "cannot start Python behind the fence");
         let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();
@@ -162,15 +163,15 @@ fn collect(ours: &OwnedFd, mut finished: Finished) -> Result<OneShot, Problem> {
 struct FinalReport {
     /// The guest started.
     ready: bool,
-    /// The program began: a later `E` frame cannot deny it.
+    /// The program began, or has no files that could not be written before: an `E` frame cannot deny it.
     begun: bool,
     said: Option<GuestReport>,
     refused: Option<String>,
 }
 
 impl FinalReport {
-    fn hear(channel: &OwnedFd) -> Self {
-        let mut words = Self::default();
+    fn hear(channel: &OwnedFd, has_files: bool) -> Self {
+        let mut words = Self { begun: !has_files, ..Self::default() };
         for _ in 0..FRAMES_MAX {
             match channel::receive(channel, RecvFlags::DONTWAIT) {
                 Ok(Some(frame)) => match frame.kind {

@@ -5,13 +5,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use ringfence_sys::{CallError, Named};
 use rustix::io::Errno;
 
-/// The worker's pid on the host.
+/// The pid on the host of the process behind a pidfd that a guest sent.
 pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
+    identify(pidfd).map(|(pid, _)| pid)
+}
+
+/// Its pid, and its parent's where one call answers both.
+fn identify(pidfd: &OwnedFd) -> Result<(u32, Option<u32>), CallError> {
+    // The process would outlive the thread, and every signal to it.
+    if ringfence_sys::is_of_a_thread(pidfd) {
+        return Err(CallError::new("the pidfd is of a thread", Errno::PERM));
+    }
+    if let Some(ids) = ringfence_sys::process_ids(pidfd) {
+        return Ok((ids.pid, Some(ids.parent)));
+    }
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let info = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<i32>().ok());
-    pid.and_then(|pid| u32::try_from(pid).ok())
-        .filter(|pid| *pid > 0)
+    let pid = pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
+    pid.map(|pid| (pid, None))
         .ok_or_else(|| CallError::new("the pidfd names no living process", Errno::SRCH))
 }
 
@@ -32,15 +44,20 @@ pub(crate) fn is_inside(host_pid: u32) -> bool {
     status.is_ok_and(|status| pid_in_zygote(&status).is_some())
 }
 
-/// Refuses a process that is not a child of `parent`: a child has its parent's fence.
-pub(crate) fn check_child(host_pid: u32, parent: u32) -> Result<(), CallError> {
-    let path = format!("/proc/{host_pid}/status");
-    let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
-    let found = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+/// The same of a process that must be a child of `parent`: a child has its parent's fence.
+pub(crate) fn child_pid(pidfd: &OwnedFd, parent: u32) -> Result<u32, CallError> {
+    let (pid, found) = identify(pidfd)?;
+    let found = if found.is_some() { found } else { parent_by_proc(pid)? };
     if found == Some(parent) {
-        return Ok(());
+        return Ok(pid);
     }
     Err(CallError::new("the session sent the pidfd of another process", Errno::PERM))
+}
+
+fn parent_by_proc(pid: u32) -> Result<Option<u32>, CallError> {
+    let path = format!("/proc/{pid}/status");
+    let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
+    Ok(status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()))
 }
 
 /// The pid in the namespace around the worker's own.

@@ -370,10 +370,9 @@ impl Repl {
         let pidfd = born.fds.pop().filter(|_| born.fds.is_empty()).ok_or_else(nonsense)?;
         // The pidfd is the guest's word. The process behind it will be stopped and killed, so it must be the head's child: the
         // guest can get a pidfd of the process that made its channel, which is this one (`SO_PEERPIDFD`).
-        let host_pid = receipt::host_pid(&pidfd)?;
-        receipt::check_child(host_pid, head.host_pid)?;
+        let host_pid = receipt::child_pid(&pidfd, head.host_pid)?;
         base.add_new(host_pid, &pidfd)?;
-        let ends = Ends { channel: ours, pidfd, ..head.ends.try_clone()? };
+        let ends = head.ends.of_fork(ours, pidfd)?;
         Ok(Process { cell, ends, host_pid, owned: true })
     }
 

@@ -178,6 +178,20 @@ fn a_process_that_is_no_child_of_the_session_is_neither_stopped_nor_killed() {
     grandchildren.into_iter().for_each(kill);
 }
 
+#[test]
+fn the_pidfd_of_a_thread_is_refused() {
+    let mut session = Session::new();
+    let pid = Pid::from_raw(i32::try_from(session.children[0]).unwrap()).unwrap();
+    let flags = PidfdFlags::from_bits_retain(rustix::fs::OFlags::EXCL.bits());
+    // Before Linux 6.9 there are none.
+    let Ok(thread) = rustix::process::pidfd_open(pid, flags) else {
+        return ringfence_testing::missing("pidfd of a thread", "this kernel has none");
+    };
+    session.at_fork(move |channel, _| fake_peer::send(channel, b"P7", &[thread.as_fd()]));
+    let broken = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap_err();
+    assert!(broken.to_string().contains("of a thread"), "{broken}");
+}
+
 /// Waits for a request to fork, and answers it after a fork that the guard let through.
 fn forks_and_answers(channel: &OwnedFd, guard: &Guard, answer: &[u8]) {
     while let Ok(Some(frame)) = channel::receive(channel, RecvFlags::empty()) {

@@ -573,14 +573,15 @@ impl Ends {
     /// Duplicates the ends, without stdin.
     pub(crate) fn try_clone(&self) -> Result<Self, CallError> {
         let again = |fd: &OwnedFd| fd.try_clone().named(|| "dup");
-        let stream = |fd: &Option<OwnedFd>| fd.as_ref().map(again).transpose();
-        Ok(Self {
-            channel: again(&self.channel)?,
-            pidfd: again(&self.pidfd)?,
-            stdin: None,
-            stdout: stream(&self.stdout)?,
-            stderr: stream(&self.stderr)?,
-        })
+        self.of_fork(again(&self.channel)?, again(&self.pidfd)?)
+    }
+
+    /// Ends of a process that was forked from this one: it writes to the same streams.
+    pub(crate) fn of_fork(&self, channel: OwnedFd, pidfd: OwnedFd) -> Result<Self, CallError> {
+        let stream =
+            |fd: &Option<OwnedFd>| fd.as_ref().map(|fd| fd.try_clone().named(|| "dup")).transpose();
+        let (stdout, stderr) = (stream(&self.stdout)?, stream(&self.stderr)?);
+        Ok(Self { channel, pidfd, stdin: None, stdout, stderr })
     }
 
     /// Reads the output that it wrote before it died and that is still in the pipes.
@@ -644,7 +645,7 @@ pub(crate) struct Run<'a> {
     pub(crate) said: Option<GuestReport>,
     pub(crate) listening: bool,
     refused: Option<String>,
-    /// The program began.
+    /// The program began, or has no files that could not be written before.
     begun: bool,
     said_at: Option<Instant>,
     buffer: Vec<u8>,
@@ -663,7 +664,7 @@ impl<'a> Run<'a> {
             said: None,
             listening: true,
             refused: None,
-            begun: false,
+            begun: job.files.is_empty(),
             said_at: None,
             buffer: Vec::new(),
             unread: stdin,

@@ -228,20 +228,29 @@ fn numbers_and_lists_of_a_report_are_bounded() {
 #[test]
 fn a_refusal_is_believed_before_the_program_begins_and_shown_on_one_line() {
     let refusal = format!("Ebad\n\x1b[31m{}", "x".repeat(10_000));
+    let with_file = Job { files: vec![("a".to_owned(), b"x".to_vec())], ..job(60_000) };
     let said = refusal.clone();
-    let finished = run(&job(60_000), move |guest| {
+    let finished = run(&with_file, move |guest| {
         guest.says(said.as_bytes());
         guest.dies();
     });
     assert_eq!(finished.ended, Ended::Refused);
     let refused = finished.refused.unwrap();
     assert!(refused.starts_with("bad  [31mxx") && refused.chars().count() == 300, "{refused}");
-    let finished = run(&job(60_000), move |guest| {
+    let said = refusal.clone();
+    let begun = run(&with_file, move |guest| {
         begin(guest);
+        guest.says(said.as_bytes());
+        guest.dies();
+    });
+    // Nothing to refuse: without files, a guest does not say that it begins.
+    let without = run(&job(60_000), move |guest| {
         guest.says(refusal.as_bytes());
         guest.dies();
     });
-    assert_eq!((finished.ended, finished.refused), (Ended::Silently(None), None));
+    for finished in [begun, without] {
+        assert_eq!((finished.ended, finished.refused), (Ended::Silently(None), None));
+    }
 }
 
 #[test]

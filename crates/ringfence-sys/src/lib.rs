@@ -19,6 +19,7 @@
 //! | `mount` | attributes and id maps of detached mounts |
 //! | `net` | interface flags, raw addresses, packets with descriptors |
 //! | `pack` | machine code for another process: moves its memory onto huge pages |
+//! | `pidfd` | the ids of the process behind a pidfd |
 //! | `poll` | waiting for one descriptor, with a bound |
 //! | `remove` | removing trees that a run may have written |
 //! | `seccomp` | installing a filter and answering its notifications |
@@ -45,6 +46,7 @@ mod memory;
 mod mount;
 mod net;
 mod pack;
+mod pidfd;
 mod poll;
 mod remove;
 pub mod seccomp;
@@ -65,7 +67,7 @@ pub use fork::{
 };
 pub use fork_loop::fork_loop_code;
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
-pub use lock::{hold_byte, is_byte_held};
+pub use lock::{hold_byte, is_byte_held, release_byte, share_byte};
 pub use memory::{RevocableMemoryFile, memory_file};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{
@@ -75,6 +77,7 @@ pub use net::{
     stream_socket,
 };
 pub use pack::pack_code;
+pub use pidfd::{ProcessIds, is_of_a_thread, process_ids};
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
 pub use remove::{give_owner_access, remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};

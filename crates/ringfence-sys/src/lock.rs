@@ -7,7 +7,7 @@ use crate::CallError;
 
 /// Takes the byte at `offset` for the open file behind `fd`; false when another open file holds it.
 pub fn hold_byte(fd: impl AsFd, offset: i64) -> Result<bool, CallError> {
-    let mut wanted = byte(offset);
+    let mut wanted = byte(libc::F_WRLCK, offset);
     match control(&fd, libc::F_OFD_SETLK, &mut wanted) {
         Ok(()) => Ok(true),
         Err(e) if matches!(e.errno.raw_os_error(), libc::EAGAIN | libc::EACCES) => Ok(false),
@@ -15,17 +15,28 @@ pub fn hold_byte(fd: impl AsFd, offset: i64) -> Result<bool, CallError> {
     }
 }
 
-/// Returns true if an open file other than the one behind `fd` holds the byte at `offset`.
+/// Takes a share of the byte at `offset` for the open file behind `fd`, which may be a directory. Of a byte that is only
+/// shared this never fails for want of one.
+pub fn share_byte(fd: impl AsFd, offset: i64) -> Result<(), CallError> {
+    control(&fd, libc::F_OFD_SETLK, &mut byte(libc::F_RDLCK, offset))
+}
+
+/// Lets go of the byte at `offset`, also for copies of `fd` in other processes.
+pub fn release_byte(fd: impl AsFd, offset: i64) -> Result<(), CallError> {
+    control(&fd, libc::F_OFD_SETLK, &mut byte(libc::F_UNLCK, offset))
+}
+
+/// Returns true if an open file other than the one behind `fd` holds the byte at `offset`, or shares it.
 pub fn is_byte_held(fd: impl AsFd, offset: i64) -> Result<bool, CallError> {
-    let mut asked = byte(offset);
+    let mut asked = byte(libc::F_WRLCK, offset);
     control(&fd, libc::F_OFD_GETLK, &mut asked)?;
     Ok(i32::from(asked.l_type) != libc::F_UNLCK)
 }
 
-fn byte(offset: i64) -> libc::flock {
+fn byte(kind: i32, offset: i64) -> libc::flock {
     let word = |n: i32| libc::c_short::try_from(n).unwrap_or(0);
     libc::flock {
-        l_type: word(libc::F_WRLCK),
+        l_type: word(kind),
         l_whence: word(libc::SEEK_SET),
         l_start: offset,
         l_len: 1,
@@ -68,5 +79,29 @@ mod tests {
         drop(one);
         assert!(!is_byte_held(&other, 1 << 40).unwrap());
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_byte_of_a_directory_is_shared_by_many() {
+        let dir = std::env::temp_dir().join(format!("ringfence-lock-dir-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let open = || std::fs::File::open(&dir).unwrap();
+        let (one, two, other) = (open(), open(), open());
+        for fd in [&one, &two] {
+            share_byte(fd, 9).unwrap();
+        }
+        release_byte(&one, 9).unwrap();
+        assert!(is_byte_held(&other, 9).unwrap());
+        // Its own share does not count.
+        assert!(!is_byte_held(&two, 9).unwrap());
+        let copy = two.try_clone().unwrap();
+        release_byte(&two, 9).unwrap();
+        drop(two);
+        assert!(!is_byte_held(&other, 9).unwrap());
+        drop(copy);
+        // Locks of flock(1) are others.
+        rustix::fs::flock(&one, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        share_byte(&other, 9).unwrap();
+        std::fs::remove_dir(&dir).unwrap();
     }
 }

@@ -69,14 +69,14 @@ pub fn open_absolute(path: &Path) -> Result<OwnedFd, CallError> {
 }
 
 /// Makes the directory at an absolute path, with those above it, where there is none, and opens it as `O_PATH`; never through
-/// a link.
-pub fn make_directory(path: &Path) -> Result<OwnedFd, CallError> {
+/// a link. New ones have these permissions, as far as the umask allows.
+pub fn make_directory(path: &Path, permissions: u32) -> Result<OwnedFd, CallError> {
     let exists = |above: &&Path| open_absolute(above).is_ok();
     let above = path.ancestors().find(exists).unwrap_or(Path::new("/"));
     let mut dir = open_absolute(above)?;
     for name in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
         let name: &Path = name.as_ref();
-        match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
+        match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(permissions)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(CallError::new(format!("mkdirat({path:?})"), errno)),
         }

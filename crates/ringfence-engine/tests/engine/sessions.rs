@@ -505,7 +505,8 @@ while frame.f_code.co_name != "serve":
 names = frame.f_locals["otherwise"].__globals__
 fork = names["fork"]
 def evil(channel, frame, fds):
-    if fork() == 0:
+    pid = fork()
+    if pid == 0:
         while True:
             with open("stowaway", "a") as file:
                 file.write("x")
@@ -522,12 +523,13 @@ pub(crate) fn no_fork_is_kept_from_the_host(world: &World) {
     let engine = world.engine();
     on_runtime(async {
         for answer in [
-            // Nothing, a failure that did not happen, itself, the first process, no process.
+            // Nothing, a failure that did not happen, itself, the first process, no process, one thread of it.
             "time.sleep(60)",
             "channel.send(b'Nno more processes')",
             "channel.send(b'P1', [os.pidfd_open(os.getpid())])",
             "channel.send(b'P1', [os.pidfd_open(1)])",
             "channel.send(b'P1', [])",
+            "channel.send(b'P1', [os.pidfd_open(pid, os.O_EXCL)])",
         ] {
             let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
             let outcome = cell(&engine, "ann", &id, "x = 1").await;

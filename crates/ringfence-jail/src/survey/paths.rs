@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use super::git;
 use super::host::{as_it_is, found_at, homes_of_others, is_private, secrets_for_root};
 use super::tree::{Seen, Tree, kind_of};
-use crate::registry::Registry;
+use crate::registry::{Registry, text_of};
 
 /// Entries at the top of a workspace, of which those that may hold secrets are masked. Listing so many takes as long as
 /// the start of a run.
@@ -597,7 +597,8 @@ pub(super) fn protect(
 }
 
 /// Returns true if an entry at a protected name is a placeholder of which this data directory has no record: that of a run
-/// of another one, or one whose record was lost. No program makes a socket there, or an empty directory with the sticky bit.
+/// of another one, or one whose record was lost. No program makes a socket there, or an empty directory or a file with the
+/// sticky bit.
 fn looks_made_to_hold(
     dir: &Tree<'_>,
     name: &str,
@@ -608,6 +609,11 @@ fn looks_made_to_hold(
         (PlaceholderShape::Inert | PlaceholderShape::EmptyDirectory, FileKind::Socket) => Ok(true),
         (PlaceholderShape::EmptyDirectory, FileKind::Directory) if seen.is_sticky => {
             dir.is_empty(Path::new(name))
+        }
+        (PlaceholderShape::EmptyFile | PlaceholderShape::Dot, FileKind::File) if seen.is_sticky => {
+            let text = text_of(shape);
+            let content = dir.read(name, text.len() as u64 + 1)?.bytes();
+            Ok(content.is_some_and(|content| content == text))
         }
         _ => Ok(false),
     }

@@ -5,7 +5,7 @@ host's configuration as JSON, `api.py` and, unless it follows in the same text, 
 makes workers; without it the program is the only one of this process.
 
 Frames  host: F file · C code · J go, with code · B begin · A answer
-        guest: R ready · E failed · G begun · P progress · q part of a call · Q call · D done
+        guest: R ready · E failed · G begun, after files · P progress · q part of a call · Q call · D done
 """
 import _thread
 import atexit
@@ -57,16 +57,17 @@ def serve(channel, namespace, otherwise=None):
         elif kind == b"F":
             opened = lazy("write_file")(channel, opened, frame)
         elif kind == b"J":
+            had_files = opened is not None
             if opened:
                 opened[1].close()
                 opened = None
-            go(channel, namespace, frame, code)
+            go(channel, namespace, frame, code, had_files)
             code = b""
         elif otherwise is None or not otherwise(frame, fds):
             leave(0)
 
 
-def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfuncs):
+def go(channel, namespace, frame, code, had_files, leave=leave, at_exit=atexit._run_exitfuncs):
     """Runs the program of a `J` frame, and reports its end."""
     flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
     *arguments, rest = rest.split(b"\0", int(n_arguments))
@@ -75,8 +76,9 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
     # The host records the start meanwhile.
     if b"w" in flags and channel.receive()[0] != b"B":
         leave(0)
-    # From here on the program runs, and may send any frame itself.
-    channel.send(b"G")
+    if had_files:
+        # From here on the program runs, and may send any frame itself.
+        channel.send(b"G")
     if b"m" in flags and WORKSPACE not in sys.path:
         # As `python` does. Compiled modules would be files that the program made.
         sys.path.insert(0, WORKSPACE)

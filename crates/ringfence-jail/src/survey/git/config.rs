@@ -9,7 +9,7 @@ use ringfence_sys::untrusted::read_trusted;
 
 use super::{CONFIG_BYTES_MAX, Survey, lexical, present};
 use crate::survey::gitconfig::{self, Role, Variable};
-use crate::survey::tree::{Content, Tree};
+use crate::survey::tree::{Content, Seen, Tree};
 
 /// Maximum number of paths in the workspace that configuration names and that are protected.
 const NAMED_MAX: usize = 32;
@@ -211,7 +211,9 @@ impl Survey<'_, '_> {
         for part in path.components() {
             at.push(part);
             let held = self.held.contains(&at);
-            match self.root.look(&at)?.filter(|_| !held) {
+            // A socket is a placeholder, perhaps of another data directory.
+            let is_own = |seen: &Seen| !held && seen.kind != FileKind::Socket;
+            match self.root.look(&at)?.filter(is_own) {
                 Some(seen) if seen.kind == FileKind::Symlink => {
                     // The link, and by `follow_links` its target.
                     self.protect_named(present(at, seen.kind));
