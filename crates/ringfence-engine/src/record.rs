@@ -233,6 +233,11 @@ pub struct StartedCall<'a> {
 }
 
 impl StartedCall<'_> {
+    /// Returns true if the call has rows in a ledger.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorder.dir.is_some()
+    }
+
     /// Writes the start row, once.
     pub(crate) fn begin(&self) -> Result<(), Problem> {
         if !self.written.get() {

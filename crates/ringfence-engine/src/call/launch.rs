@@ -160,12 +160,13 @@ impl EngineState {
                     || self.give_up_workers(),
                     || {
                         let warm = self.warm()?;
-                        // A worker makes the program ready while its start is recorded.
+                        // A worker makes the program ready while its start is recorded, and need not wait for that without a
+                        // ledger.
                         let unwritten = std::cell::Cell::new(None);
                         let begin =
                             || record.begin().inspect_err(|e| unwritten.set(Some(e.clone())));
                         let cancel = Some(cancel.as_fd());
-                        let permit = Some(Permit(&begin));
+                        let permit = record.is_recorded().then_some(Permit(&begin));
                         let done = warm.runner.run(run_id, &warm.pool, &job, cancel, permit);
                         // Not the workers' fault, and no better with others.
                         unwritten.take().map_or(Ok(done), Err)

@@ -27,8 +27,8 @@ use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
 use crate::once::get_or_try_init;
 use crate::search::{Changes, SessionIndex};
-use store::Store;
 pub(crate) use store::private_dir;
+use store::{OwnerLimit, Store};
 
 /// Minimum response time for ids that are not the caller's session.
 const FOREIGN_ANSWER: Duration = Duration::from_millis(5);
@@ -159,10 +159,6 @@ impl Sessions {
         forked_from: Option<SessionId>,
         fill: impl FnOnce(&Path) -> Result<(), Problem>,
     ) -> Result<SessionState, Problem> {
-        if self.list(owner)?.len() >= self.settings.per_owner_max {
-            let message = format!("there are {} sessions already", self.settings.per_owner_max);
-            return Err(Problem::refused(Code::TooManySessions, message).hint("close one first"));
-        }
         let now = self.clock.now_ms();
         let state = SessionState {
             id: SessionId::fresh()?,
@@ -176,7 +172,11 @@ impl Sessions {
             forked_from,
             today: Today::default(),
         };
-        self.store.create(&state, fill)?;
+        let limit = OwnerLimit {
+            n_max: self.settings.per_owner_max,
+            counts: &|state| same(&state.owner, owner) && now < state.expires_ms,
+        };
+        self.store.create(&state, &limit, fill)?;
         Ok(state)
     }
 

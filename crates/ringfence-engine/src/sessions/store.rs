@@ -55,6 +55,13 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// Sessions that an owner may have.
+pub(super) struct OwnerLimit<'a> {
+    pub(super) n_max: usize,
+    /// Returns true for a session that counts.
+    pub(super) counts: &'a (dyn Fn(&SessionState) -> bool + Sync),
+}
+
 /// Content of a state file: the state and its signature.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,19 +116,67 @@ impl Store {
 
     /// Adds a session to those of its owner.
     fn note_owner(&self, state: &SessionState) -> Result<(), Problem> {
+        let noted = self.with_owner_dir(state, |dir| note(dir, &state.id).map(drop));
+        noted.map_err(|e| cannot_write(&e))
+    }
+
+    /// The same for a session that is being created, unless the owner has as many as `limit` allows. Counts those that
+    /// are being created too, by whatever process: the file that returns is locked until then.
+    fn reserve(
+        &self,
+        state: &SessionState,
+        limit: &OwnerLimit<'_>,
+    ) -> Result<std::fs::File, Problem> {
+        let reserved = self.with_owner_dir(state, |dir| {
+            // One at a time counts and adds.
+            let alone = locked(dir, FlockOperation::LockExclusive)?;
+            if !is_at(&alone, dir) {
+                return Err(std::io::ErrorKind::NotFound.into());
+            }
+            if self.n_of(dir, limit.counts)? >= limit.n_max {
+                return Ok(None);
+            }
+            let noted = note(dir, &state.id)?;
+            rustix::fs::flock(&noted, FlockOperation::NonBlockingLockExclusive)?;
+            Ok(Some(noted))
+        });
+        match reserved {
+            Ok(Some(noted)) => Ok(noted),
+            Ok(None) => Err(too_many(limit.n_max)),
+            Err(e) => Err(cannot_write(&e)),
+        }
+    }
+
+    /// Does something in the directory of a session's owner, which is made first; again if the owner's last session, and
+    /// the directory with it, is removed meanwhile.
+    fn with_owner_dir<T>(
+        &self,
+        state: &SessionState,
+        work: impl Fn(&Path) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
         let dir = self.owner_dir(&state.owner);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).mode(0o600);
-        let mut made = Ok(());
-        // Again if the owner's last session, and the directory with it, is removed meanwhile.
-        for _ in 0..NOTE_ATTEMPTS {
-            private_dir(&dir)?;
-            made = options.open(dir.join(state.id.as_str())).map(|_| ());
-            if !made.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
-                break;
+        let mut attempts = 0;
+        loop {
+            private_dir(&dir).map_err(std::io::Error::other)?;
+            attempts += 1;
+            match work(&dir) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound && attempts < NOTE_ATTEMPTS => {}
+                done => return done,
             }
         }
-        made.map_err(|e| cannot_write(&e))
+    }
+
+    /// Number of sessions in an owner's directory: those that count, and those that are being created.
+    fn n_of(&self, dir: &Path, counts: &dyn Fn(&SessionState) -> bool) -> std::io::Result<usize> {
+        let ids = session_names(dir)?.into_iter();
+        let counted = ids.filter(|id| match self.load(id) {
+            Ok(Some(state)) => counts(&state),
+            // Else it is closed, or was being created when its process was killed.
+            Ok(None) => locked(&dir.join(id.as_str()), FlockOperation::NonBlockingLockShared)
+                .is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock),
+            Err(_) => false,
+        });
+        Ok(counted.count())
     }
 
     /// Lists an owner's sessions, in any order; also some that exist no more.
@@ -150,13 +205,13 @@ impl Store {
     pub(super) fn create(
         &self,
         state: &SessionState,
+        limit: &OwnerLimit<'_>,
         fill: impl FnOnce(&Path) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
         let workspace = self.workspace(&state.id);
-        let made = self
-            .note_owner(state)
-            .and_then(|()| private_dir(&self.dir.join(state.id.as_str())))
+        let _reserved = self.reserve(state, limit)?;
+        let made = private_dir(&self.dir.join(state.id.as_str()))
             .and_then(|()| private_dir(&workspace))
             .and_then(|()| fill(&workspace))
             .and_then(|()| {
@@ -361,6 +416,20 @@ impl Store {
     }
 }
 
+/// Makes the entry of a session in its owner's directory, and opens it.
+fn note(dir: &Path, id: &SessionId) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).mode(0o600).open(dir.join(id.as_str()))
+}
+
+/// Returns true if an open directory is the one at `path`.
+fn is_at(dir: &std::fs::File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    let (open, there) = (dir.metadata().map(id), std::fs::symlink_metadata(path).map(id));
+    open.is_ok_and(|open| there.is_ok_and(|there| there == open))
+}
+
 /// The sessions that the entries of a directory are named after; none if there is no such directory.
 fn session_names(dir: &Path) -> std::io::Result<Vec<SessionId>> {
     #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
@@ -393,6 +462,11 @@ fn removed(result: Result<(), CallError>) -> Result<(), Problem> {
         }
         _ => Ok(()),
     }
+}
+
+fn too_many(n_max: usize) -> Problem {
+    Problem::refused(Code::TooManySessions, format!("there are {n_max} sessions already"))
+        .hint("close one first")
 }
 
 fn cannot_write(error: &std::io::Error) -> Problem {
@@ -500,9 +574,10 @@ mod tests {
     fn an_owner_has_the_sessions_that_were_created_and_not_removed() {
         let data = tempfile::tempdir().unwrap();
         let store = Store::open(data.path()).unwrap();
+        let two = OwnerLimit { n_max: 2, counts: &|_| true };
         let [a, b, other] = ["o/../w\n", "o/../w\n", "other"].map(state);
         for state in [&a, &b, &other] {
-            store.create(state, |_| Ok(())).unwrap();
+            store.create(state, &two, |_| Ok(())).unwrap();
         }
         let of = |store: &Store, owner: &str| {
             let mut ids = store.list_of(owner).unwrap();
@@ -532,5 +607,49 @@ mod tests {
         assert_eq!(of(&store, "other"), []);
         let owners = std::fs::read_dir(data.path().join("session-owners")).unwrap();
         assert_eq!(owners.count(), 1);
+    }
+
+    #[test]
+    fn sessions_that_are_being_created_count() {
+        let data = tempfile::tempdir().unwrap();
+        let store = Store::open(data.path()).unwrap();
+        let limit = OwnerLimit { n_max: 3, counts: &|state| state.quota_bytes > 0 };
+        let at_once = std::sync::Barrier::new(8);
+        let n_created = std::thread::scope(|scope| {
+            let creators: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        at_once.wait();
+                        // Copying the files of a fork takes a while.
+                        let fill = |_: &Path| {
+                            std::thread::sleep(Duration::from_millis(200));
+                            Ok(())
+                        };
+                        store.create(&state("owner"), &limit, fill).is_ok()
+                    })
+                })
+                .collect();
+            creators.into_iter().filter_map(|creator| creator.join().ok()).filter(|is| *is).count()
+        });
+        assert_eq!(n_created, 3);
+        assert_eq!(store.list_of("owner").unwrap().len(), 3);
+        let refused = store.create(&state("owner"), &limit, |_| Ok(())).unwrap_err();
+        assert_eq!(refused.code, Code::TooManySessions);
+        // One that does not count, an expired one for example, takes no place.
+        let other = SessionState { quota_bytes: 0, ..state("other") };
+        for _ in 0..4 {
+            let other = SessionState { id: SessionId::fresh().unwrap(), ..other.clone() };
+            store.create(&other, &limit, |_| Ok(())).unwrap();
+        }
+        // Nor does one that was being created when its process was killed, nor one whose files are still there after its end.
+        let third = store.list_of("owner").unwrap().pop().unwrap();
+        store.retire(&third).unwrap();
+        note(&store.owner_dir("owner"), &SessionId::fresh().unwrap()).unwrap();
+        store.create(&state("owner"), &limit, |_| Ok(())).unwrap();
+        store.create(&state("owner"), &limit, |_| Ok(())).unwrap_err();
+        // A creation that fails gives its place back.
+        let fail = |_: &Path| Err(too_many(0));
+        store.create(&state("third"), &OwnerLimit { n_max: 1, ..limit }, fail).unwrap_err();
+        store.create(&state("third"), &limit, |_| Ok(())).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringfence_engine::{CommandCall, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::http::{HttpSettings, Offer, Service};
 use ringfence_server::notify::Notifier;
-use ringfence_spec::{Code, Problem, escape_name};
+use ringfence_spec::{Code, Fallback, Network, Policy, Problem, escape_name};
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
 
@@ -97,12 +97,28 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
 }
 
 /// Reason that commands without a session are refused in the working directory, if they are: it holds state of ours or
-/// credentials, or is too broad.
+/// credentials, or is too broad. Grants are left out: their faults are not the directory's.
 fn unusable_directory(command: &Effective) -> Option<String> {
+    let policy = Policy {
+        rw: Vec::new(),
+        ro: Vec::new(),
+        sockets: Vec::new(),
+        network: Network::None,
+        own_directories: None,
+        secrets: Vec::new(),
+        ssh_agent: Vec::new(),
+        publish: Vec::new(),
+        net_requests: Vec::new(),
+        net_limits: Vec::new(),
+        net_ca: None,
+        require: None,
+        fallback: Fallback::Warn,
+        ..command.policy.clone()
+    };
     let engine = Engine::builder()
         .recorder(Recorder::off())
         .host(command.place.clone())
-        .command_policy(command.policy.clone());
+        .command_policy(policy);
     let call = CommandCall { argv: vec!["true".into()], ..CommandCall::default() };
     let problem = engine.build().and_then(|engine| engine.explain_command(LOCAL, &call)).err()?;
     Some(match problem.cause {
