@@ -221,7 +221,7 @@ impl Listener {
         if fd < 0 {
             return Err(Errno::BADF);
         }
-        let (_, pidfd) = process_of(call.pid).ok_or(Errno::SRCH)?;
+        let pidfd = process_of(call.pid).ok_or(Errno::SRCH)?;
         let mut address = vec![0u8; length];
         let mem = rustix::fs::open(
             format!("/proc/{}/mem", call.pid),
@@ -556,19 +556,21 @@ fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The process that a thread belongs to: the id of its first thread, and a descriptor.
-fn process_of(tid: u32) -> Option<(Pid, OwnedFd)> {
-    let open = |first| rustix::process::pidfd_open(first, PidfdFlags::empty()).ok();
+/// A descriptor of the process that a thread belongs to.
+fn process_of(tid: u32) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(first_thread(tid)?, PidfdFlags::empty()).ok()
+}
+
+/// The id of the process that a thread belongs to.
+fn first_thread(tid: u32) -> Option<Pid> {
     let thread = Pid::from_raw(tid.try_into().ok()?)?;
-    // Only a first thread has a descriptor. To ask for it costs less than to read the status.
-    if let Some(pidfd) = open(thread) {
-        return Some((thread, pidfd));
+    if ringfence_sys::is_first_thread(thread.as_raw_nonzero().get()) {
+        return Some(thread);
     }
     // Its first line is the thread's name, which can be any bytes.
     let status = ringfence_sys::read_kernel_file(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    let first = Pid::from_raw(line.trim().parse().ok()?)?;
-    Some((first, open(first)?))
+    Pid::from_raw(line.trim().parse().ok()?)
 }
 
 /// Name that Node 24 gives its first thread, whatever the program.
@@ -577,7 +579,7 @@ const NODE_FIRST_THREAD: &str = "MainThread";
 /// Name of the program that a thread belongs to.
 fn program_name(tid: u32) -> Option<String> {
     // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
-    let first = process_of(tid)?.0.as_raw_nonzero();
+    let first = first_thread(tid)?.as_raw_nonzero();
     let mut name = ringfence_sys::read_kernel_file(format!("/proc/{first}/comm")).ok()?;
     if name.trim_end() == NODE_FIRST_THREAD {
         #[expect(

@@ -362,7 +362,9 @@ impl Repl {
         // Frames that an earlier cell left unread do not answer this request.
         drain(&head.ends.channel, deadline)?;
         let granted = base.guard.allow_fork(head.host_pid);
-        channel::send_by(&head.ends.channel, b'K', &[], &[inside.as_fd()], deadline)?;
+        // Of a process that has one thread, and had no other when it was stopped, the fork needs no repair.
+        let alone: &[u8] = if is_single_threaded(head.host_pid) { b"1" } else { b"" };
+        channel::send_by(&head.ends.channel, b'K', &[alone], &[inside.as_fd()], deadline)?;
         drop(inside);
         let mut born = expect(&head.ends.channel, b'P', deadline)?;
         drop(granted);
@@ -559,6 +561,12 @@ impl Guard {
             });
         }
     }
+}
+
+/// Returns true if a process has one thread, also none that is about to end. The kernel counts them in the links of this
+/// directory, besides its own two.
+fn is_single_threaded(host_pid: u32) -> bool {
+    rustix::fs::stat(format!("/proc/{host_pid}/task")).is_ok_and(|stat| stat.st_nlink == 3)
 }
 
 /// Drops the frames that wait in a channel. Fails if they are too many, or still come at the deadline.

@@ -77,7 +77,7 @@ pub use net::{
     stream_socket,
 };
 pub use pack::pack_code;
-pub use pidfd::{ProcessIds, is_of_a_thread, process_ids};
+pub use pidfd::{ProcessIds, is_first_thread, is_of_a_thread, process_ids};
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
 pub use remove::{give_owner_access, remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};

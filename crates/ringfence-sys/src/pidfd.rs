@@ -3,6 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::CallError;
 
 /// `PID_FS_MAGIC`: the filesystem of pidfds since Linux 6.9.
 const PID_FS_MAGIC: u64 = 0x5049_4446;
@@ -42,6 +45,15 @@ pub fn is_of_a_thread(pidfd: impl AsFd) -> bool {
     rustix::fs::fcntl_getfl(pidfd).is_ok_and(|flags| flags.contains(OFlags::EXCL))
 }
 
+/// Returns true if a thread is the first of its process, so that its id is the process's. Cheaper than to ask for a pidfd,
+/// which only first threads have, or to read its status.
+pub fn is_first_thread(tid: i32) -> bool {
+    // SAFETY: takes numbers; signal 0 is not sent.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, tid, tid, 0) };
+    // It fails with ESRCH for another thread, and only then asks for permission.
+    result == 0 || CallError::last("tgkill").errno == Errno::PERM
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
@@ -71,5 +83,15 @@ mod tests {
         // Older kernels may have it too.
         assert!(found.is_none_or(|found| found == expected), "{found:?}");
         assert!(found.is_some() || version < (6, 13), "{release}");
+    }
+
+    #[test]
+    fn only_the_first_thread_has_the_id_of_its_process() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(is_first_thread(own));
+        // A test runs on a thread of its own.
+        let this = rustix::thread::gettid().as_raw_nonzero().get();
+        assert!(this != own && !is_first_thread(this));
+        assert!(!is_first_thread(i32::MAX) && is_first_thread(1));
     }
 }

@@ -88,6 +88,7 @@ const TESTS: &[(&str, Test)] = &[
         "no_process_of_a_session_wakes_itself_or_another",
         sessions::no_process_of_a_session_wakes_itself_or_another,
     ),
+    ("random_numbers_go_on_from_cell_to_cell", sessions::random_numbers_go_on_from_cell_to_cell),
     ("no_fork_is_kept_from_the_host", sessions::no_fork_is_kept_from_the_host),
     (
         "a_program_keeps_no_large_results_in_the_hosts_memory",

@@ -494,6 +494,28 @@ pub(crate) fn a_session_goes_on_after_threads_and_closed_streams(world: &World) 
     });
 }
 
+/// A seed holds for the session, not for its cell: the process of the next cell is a fork, and no generator starts anew in it.
+pub(crate) fn random_numbers_go_on_from_cell_to_cell(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        // A fork of a process with threads is another.
+        let thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n";
+        for before in ["", thread] {
+            let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+            let seed = &format!("{before}import random\nrandom.seed(1)\nrandom.random()");
+            for (code, value) in [
+                (seed.as_str(), "0.13436424411240122"),
+                ("random.random()", "0.8474337369372327"),
+                ("random.random()", "0.763774618976614"),
+            ] {
+                let outcome = cell(&engine, "ann", &id, code).await;
+                assert_eq!(outcome.value.as_deref(), Some(value), "{before}: {outcome:?}");
+            }
+            engine.session_close("ann", &id).await.unwrap();
+        }
+    });
+}
+
 /// Replaces the guest's `checkpoint` by one whose fork goes on while its parent answers with `answer`.
 fn stowaway(answer: &str) -> String {
     format!(
@@ -504,7 +526,7 @@ while frame.f_code.co_name != "serve":
     frame = frame.f_back
 names = frame.f_locals["otherwise"].__globals__
 fork = names["fork"]
-def evil(channel, frame, fds):
+def evil(channel, frame, fds, *rest):
     pid = fork()
     if pid == 0:
         while True:
@@ -569,8 +591,8 @@ while frame.f_code.co_name != "serve":
     frame = frame.f_back
 names = frame.f_locals["otherwise"].__globals__
 old, me = names["checkpoint"], os.getpid()
-def evil(channel, frame, fds):
-    done = old(channel, frame, fds)
+def evil(channel, frame, fds, *rest):
+    done = old(channel, frame, fds, *rest)
     if os.getpid() == me:
         write()
     return done

@@ -3,7 +3,7 @@
 A worker fences itself by a list of system calls that the host laid out. Frames on the channels:
 Zygote, from the host: S spawn (4 descriptors each; h for hurried or -; from the fourth byte on pids of dead workers) · W<pid> wait
 Zygote, to the host: Z ready · P pids, fewer than asked for if a fork failed · X<pid> <status> <CPU ms> <peak KiB> · N<pid> unknown
-Worker, in addition: from the host K fork; to the host W workspace, mounts, pidfd · L listener · P pid · N failed
+Worker, in addition: from the host K fork (1 with one thread); to the host W workspace, mounts, pidfd · L listener · P pid · N failed
 """
 import _io
 import _signal
@@ -108,7 +108,7 @@ def zygote():
             leave(0)
         if in_child:
             try:
-                worker(channel, fence, namespace, in_a_hurry=frame[1:2] == b"h")
+                worker(channel, fence, namespace, around.bare_fork, in_a_hurry=frame[1:2] == b"h")
             finally:
                 leave(125)
 
@@ -202,7 +202,7 @@ class Fence:
         calls.lay_out()
 
 
-def worker(channel, fence, namespace, in_a_hurry):
+def worker(channel, fence, namespace, bare_fork, in_a_hurry):
     forget()
     try:
         fence.calls.make()
@@ -216,7 +216,7 @@ def worker(channel, fence, namespace, in_a_hurry):
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     channel.send(b"R")
-    serve(channel, namespace, lambda frame, fds: checkpoint(channel, frame, fds))
+    serve(channel, namespace, lambda frame, fds: checkpoint(channel, frame, fds, bare_fork))
 
 
 class Nobody:
@@ -248,6 +248,7 @@ replaced = []
 
 # Saved now, because a program may replace them.
 new_lock, frames, raw_file, buffered = _thread.allocate_lock, sys._current_frames, _io.FileIO, _io.BufferedWriter
+n_threads = _thread._count
 
 
 def replace_locks():
@@ -264,15 +265,30 @@ def replace_locks():
             pass
 
 
-def checkpoint(channel, frame, fds):
+def fork_as_it_is():
+    """Forks as `os.fork` does, except that random numbers go on: a session is one program in several processes."""
+    try:
+        generator = sys.modules["random"]._inst
+        state = generator.getstate()
+    except Exception:
+        generator = None
+    pid = fork()
+    if pid == 0 and generator:
+        generator.setstate(state)
+    return pid
+
+
+def checkpoint(channel, frame, fds, bare_fork):
     """Forks on the host's request; the child continues with the channel it was given."""
     if frame[:1] != b"K" or len(fds) != 1:
         return False
     flush()
     has_threads = len(frames()) > 1
+    # Without another thread, also one that is about to end, the interpreter has nothing to repair in the child.
+    alone = frame[1:] == b"1" and not has_threads and not n_threads() and bare_fork is not fork
     try:
-        pid = fork()
-    except OSError as error:
+        pid = bare_fork() if alone else fork_as_it_is()
+    except (OSError, CallFailed) as error:
         os.close(fds[0])
         channel.send(b"N" + str(error).encode())
         return True
