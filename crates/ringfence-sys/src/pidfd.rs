@@ -58,13 +58,14 @@ pub fn is_first_thread(tid: i32) -> bool {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use ringfence_testing::BoundedCommand as _;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
     use super::*;
 
     #[test]
     fn a_pidfd_has_the_ids_of_its_process_until_it_is_reaped() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).bounded_spawn().unwrap();
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
         let expected = ProcessIds { pid: child.id(), parent: std::process::id() };
         let found = process_ids(&pidfd);
