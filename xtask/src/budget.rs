@@ -2,13 +2,12 @@
 //! `cargo build --release` in a directory of its own.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::{CannotTry, Verdict};
+use crate::{CannotTry, Verdict, program};
 
 /// Processor time on a machine with two idle cores.
 const CPU_MAX: Duration = Duration::from_mins(7);
@@ -32,7 +31,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Verdict, CannotTry> {
     let target = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
     let began = Instant::now();
     let before = children_cpu()?;
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let status = program::cargo()
         .args(["build", "--release", "--package", "ringfence", "--timings"])
         .env("CARGO_TARGET_DIR", target.path())
         .status()

@@ -2,13 +2,13 @@
 //! of the program.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
 
-use crate::{CannotTry, Verdict};
+use crate::{CannotTry, Verdict, program};
 
 /// Times that a loop turns between two looks at whether it is to stop.
 const TURNS: u32 = 100_000;
@@ -56,11 +56,9 @@ pub(crate) fn loaded(args: &LoadedArgs) -> Result<Verdict, CannotTry> {
                 }
             });
         }
-        let verdict = (1..=args.runs).try_fold(Verdict::Held, |verdict, run| {
-            Ok(if verdict == Verdict::Held { once(run)? } else { verdict })
-        });
+        let other = (1..=args.runs).map(once).find(|ended| *ended != Ok(Verdict::Held));
         stop.store(true, Ordering::Relaxed);
-        verdict
+        other.unwrap_or(Ok(Verdict::Held))
     })
 }
 
@@ -86,7 +84,7 @@ struct Ended {
 
 /// Runs `cargo test --workspace`; its stderr is this process's.
 fn cargo_test(more: &[&str]) -> Result<Ended, CannotTry> {
-    let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut child = program::cargo()
         .args(["test", "--workspace"])
         .args(more)
         .stdin(Stdio::null())

@@ -53,6 +53,11 @@ pub(crate) fn example(name: &str, given: Option<&PathBuf>) -> Result<PathBuf, Ca
         .ok_or_else(|| format!("cargo built no example named `{name}`"))
 }
 
+/// The cargo that runs this program.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Returns the executable that a cargo command built of a package, by name.
 fn executables(package: &str, command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
     executables_with(package, command, None)
@@ -63,8 +68,7 @@ fn executables_with(
     command: &[&str],
     variable: Option<(&str, &Path)>,
 ) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = cargo()
         .envs(variable)
         .args(command)
         .args(["--package", package, "--message-format", "json-render-diagnostics"])

@@ -73,7 +73,7 @@ pub(crate) fn pythons(args: &PythonsArgs) -> Result<Verdict, CannotTry> {
         println!("3.{minor}: not found");
     }
     let list: Vec<_> = found.values().map(|path| path.to_string_lossy()).collect();
-    let tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let tests = program::cargo()
         .args(["test", "--package", "ringfence-python", "--test", "guest"])
         .env("RINGFENCE_TEST_PYTHONS", list.join(":"))
         .status()

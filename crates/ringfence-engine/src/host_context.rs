@@ -129,7 +129,7 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
         return Err(cannot(&"it is a link, which another user may have made"));
     }
     let data = std::path::absolute(data).map_err(|e| cannot(&e))?;
-    let resolved = |path: &Path| {
+    let real_path = |path: &Path| {
         let resolved = resolve(path).map_err(|e| cannot(&e))?;
         let planted = |(link, _): &(PathBuf, PathBuf)| {
             resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
@@ -138,22 +138,20 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
             let cause = "a link in the working directory leads there, which a run may have made";
             return Err(cannot(&cause));
         }
-        Ok(resolved)
+        Ok(resolved.found.path)
     };
     // Nothing is made behind a link of a run's, nor through one that it makes meanwhile.
     let existing = data.ancestors().find(|path| path.symlink_metadata().is_ok());
     let existing = existing.unwrap_or(Path::new("/"));
-    let mut found = resolved(existing)?;
+    let mut real = real_path(existing)?;
     let missing = data.strip_prefix(existing).unwrap_or(Path::new(""));
     if !missing.as_os_str().is_empty() {
         if missing.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(cannot(&"it has `..` below a directory that does not exist"));
         }
-        let made = ringfence_jail::make_directory(&found.found.path.join(missing), 0o700);
-        made.map_err(|e| cannot(&e))?;
-        found = resolved(&data)?;
+        ringfence_jail::make_directory(&real.join(missing), 0o700).map_err(|e| cannot(&e))?;
+        real = real_path(&data)?;
     }
-    let real = found.found.path;
     let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(cannot(&"it is not a directory of yours"));

@@ -235,7 +235,7 @@ pub struct StartedCall<'a> {
 impl StartedCall<'_> {
     /// Returns true if the call has rows in a ledger.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.recorder.dir.is_some()
+        self.recorder.state() == AuditState::On
     }
 
     /// Writes the start row, once.

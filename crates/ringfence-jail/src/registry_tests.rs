@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::open::file_id;
 use ringfence_sys::untrusted::open_absolute;
+use ringfence_testing::as_ordinary_user;
 
 struct Fixture {
     _dir: tempfile::TempDir,
@@ -76,7 +77,7 @@ fn a_workspace_that_another_process_keeps_locked_is_a_gap() {
     let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
     // As one that removes names, and hangs.
     let dir = fs::File::open(&f.root).unwrap();
-    let root = ringfence_sys::untrusted::open_absolute(&f.root).unwrap();
+    let root = open_absolute(&f.root).unwrap();
     let removing = WorkspaceLock::to_remove(&root).unwrap();
     let began = Instant::now();
     let hold = f.registry.hold(&[], &[], &wanted, &RunKey::of_this_process("1")).unwrap();
@@ -110,21 +111,6 @@ fn names_that_a_run_has_found_stay_until_it_lets_go() {
     drop(second);
     f.registry.sweep_now();
     assert!(!f.root.join(".vscode").exists());
-}
-
-/// Runs `work` on a thread of an ordinary user, whom permissions keep out.
-fn as_ordinary_user(work: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            if rustix::process::geteuid().is_root() {
-                let id = 61_234;
-                rustix::thread::set_thread_gid(rustix::process::Gid::from_raw(id)).unwrap();
-                rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(id)).unwrap();
-            }
-            work();
-        });
-        thread.join().unwrap();
-    });
 }
 
 #[test]

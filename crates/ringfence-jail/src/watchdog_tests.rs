@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 
 use ringfence_spec::{ByteSize, Span};
+use ringfence_testing::{ORDINARY_ID, as_ordinary_user};
 
 use super::*;
 use crate::fake_peer::{FakeProcess, SOON, plan, soon};
@@ -229,6 +230,7 @@ fn a_closed_directory_is_more_than_enough_if_the_run_could_enter_it() {
     let closed = dir.path().join("closed");
     std::fs::create_dir(&closed).unwrap();
     std::fs::write(closed.join("file"), "x").unwrap();
+    give_to_ordinary_user(dir.path());
     for (mode, since, hides) in [
         (0o000, before, true),
         (0o000, after, false),
@@ -242,30 +244,19 @@ fn a_closed_directory_is_more_than_enough_if_the_run_could_enter_it() {
         (0o700, after, false),
     ] {
         std::fs::set_permissions(&closed, PermissionsExt::from_mode(mode)).unwrap();
-        let found = as_ordinary_user(dir.path(), || walked(dir.path(), since, u64::MAX - 1));
+        let found = as_ordinary_user(|| walked(dir.path(), since, u64::MAX - 1));
         assert_eq!(found == u64::MAX, hides, "{mode:o} {since:?}");
     }
     std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
 }
 
-/// Runs `work` on a thread without root's access to every file, and gives it `dir`.
-fn as_ordinary_user<T: Send>(dir: &Path, work: impl FnOnce() -> T + Send) -> T {
-    if !rustix::process::geteuid().is_root() {
-        return work();
+/// Gives the files of a test to the ordinary user that looks at them.
+fn give_to_ordinary_user(dir: &Path) {
+    if rustix::process::geteuid().is_root() {
+        for path in [dir.to_path_buf(), dir.join("closed"), dir.join("closed/file")] {
+            std::os::unix::fs::chown(path, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
+        }
     }
-    let (uid, gid) =
-        (rustix::process::Uid::from_raw(61_234), rustix::process::Gid::from_raw(61_234));
-    for path in [dir.to_path_buf(), dir.join("closed"), dir.join("closed/file")] {
-        std::os::unix::fs::chown(path, Some(uid.as_raw()), Some(gid.as_raw())).unwrap();
-    }
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            rustix::thread::set_thread_gid(gid).unwrap();
-            rustix::thread::set_thread_uid(uid).unwrap();
-            work()
-        });
-        thread.join().unwrap()
-    })
 }
 
 #[test]
@@ -400,8 +391,6 @@ fn names_of_directories_take_a_bounded_memory() {
 #[test]
 fn a_process_that_hides_its_mappings_counts_with_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("closed")).unwrap();
-    std::fs::write(dir.path().join("closed/file"), "").unwrap();
     let ready = dir.path().join("ready");
     let code = format!(
         "import ctypes, mmap, time; m = mmap.mmap(-1, 64 << 30, flags=0x4021); ctypes.CDLL(None).prctl(4, 0); open(\"{}\", \"w\").close(); time.sleep(987)",
@@ -410,8 +399,7 @@ fn a_process_that_hides_its_mappings_counts_with_all_of_them() {
     let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
     wait_for(&ready);
     let members = [Member::of(process.pid).unwrap()];
-    let (maps, bytes) =
-        as_ordinary_user(dir.path(), || (members[0].text("maps"), shared_bytes(&members)));
+    let (maps, bytes) = as_ordinary_user(|| (members[0].text("maps"), shared_bytes(&members)));
     assert!(maps.is_err(), "its mappings can be read");
     // Less the mappings of Ringfence's own binary, twice: here the test's, with what its threads reserve. Of the 64 GiB none is
     // reserved (MAP_NORESERVE).

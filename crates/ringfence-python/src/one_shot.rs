@@ -217,9 +217,7 @@ impl Feeder {
                 // Dies with its parent, and keeps only its end of the channel open: not the guest's end, whose closing
                 // it waits for, nor any descriptor whose closing another process waits for.
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-                let only = channel.as_raw_fd();
-                let closed = ringfence_sys::close_range_between(0, only - 1)
-                    .and_then(|()| ringfence_sys::close_range_from(only + 1));
+                let closed = ringfence_sys::close_from_except(0, &mut [channel.as_raw_fd()]);
                 if closed.is_err() || rustix::process::getppid() != Some(parent) {
                     ringfence_sys::exit_now(1)
                 }

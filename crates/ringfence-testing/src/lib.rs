@@ -10,6 +10,7 @@
 //! | `process` | commands that are killed at their time limit, and with the test |
 //! | `skip` | reports skipped tests; fails them if they are required |
 //! | `time_limit` | a time limit for a test in its own process |
+//! | `user` | a thread of an ordinary user |
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -18,12 +19,14 @@ mod peer;
 mod process;
 mod skip;
 mod time_limit;
+mod user;
 
 pub use json::{Json, Key};
 pub use peer::{Lent, SOON, send_packet, soon};
 pub use process::{BoundedCommand, Running};
 pub use skip::{is_required, is_second_pass, missing, needs_root, say};
 pub use time_limit::{LIMIT, TimeLimit, limit};
+pub use user::{ORDINARY_ID, as_ordinary_user};
 
 // For `json!`.
 #[doc(hidden)]

@@ -239,28 +239,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use ringfence_testing::needs_root;
-    use rustix::process::{Gid, Uid};
+    use ringfence_testing::{ORDINARY_ID, as_ordinary_user, needs_root};
 
     use super::*;
     use crate::files::FileRules;
 
-    const ORDINARY_ID: u32 = 61_234;
-
     fn set_mode(path: &Path, mode: u32) {
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-    }
-
-    /// Runs `work` on a thread of an ordinary user, whom permissions keep out.
-    fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(move || {
-                rustix::thread::set_thread_gid(Gid::from_raw(ORDINARY_ID)).unwrap();
-                rustix::thread::set_thread_uid(Uid::from_raw(ORDINARY_ID)).unwrap();
-                work()
-            });
-            thread.join().unwrap()
-        })
     }
 
     /// Bytes counted, or the problem's code; and whether a quota of 2 MiB is passed.

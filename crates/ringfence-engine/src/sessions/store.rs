@@ -116,8 +116,7 @@ impl Store {
 
     /// Adds a session to those of its owner.
     fn note_owner(&self, state: &SessionState) -> Result<(), Problem> {
-        let noted = self.with_owner_dir(state, |dir| note(dir, &state.id).map(drop));
-        noted.map_err(|e| cannot_write(&e))
+        self.with_owner_dir(state, |dir| note(dir, &state.id).map(drop))
     }
 
     /// The same for a session that is being created, unless the owner has as many as `limit` allows. Counts those that
@@ -140,11 +139,7 @@ impl Store {
             rustix::fs::flock(&noted, FlockOperation::NonBlockingLockExclusive)?;
             Ok(Some(noted))
         });
-        match reserved {
-            Ok(Some(noted)) => Ok(noted),
-            Ok(None) => Err(too_many(limit.n_max)),
-            Err(e) => Err(cannot_write(&e)),
-        }
+        reserved?.ok_or_else(|| too_many(limit.n_max))
     }
 
     /// Does something in the directory of a session's owner, which is made first; again if the owner's last session, and
@@ -153,15 +148,15 @@ impl Store {
         &self,
         state: &SessionState,
         work: impl Fn(&Path) -> std::io::Result<T>,
-    ) -> std::io::Result<T> {
+    ) -> Result<T, Problem> {
         let dir = self.owner_dir(&state.owner);
         let mut attempts = 0;
         loop {
-            private_dir(&dir).map_err(std::io::Error::other)?;
+            private_dir(&dir)?;
             attempts += 1;
             match work(&dir) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound && attempts < NOTE_ATTEMPTS => {}
-                done => return done,
+                done => return done.map_err(|e| cannot_write(&e)),
             }
         }
     }

@@ -232,7 +232,7 @@ class Nobody:
 def warm_up(builtins, code):
     """Touches the pages that a run will touch, so that the run need not. Skips exit and exit handlers."""
     apart = {"__builtins__": builtins, "__name__": "__main__"}
-    go(Nobody(), apart, b"Jvw\0\x000\0" + code, b"", False, leave=bool, at_exit=bool)
+    go(Nobody(), apart, b"Jvw\0\x000\0" + code, b"", had_files=False, leave=bool, at_exit=bool)
     sources.clear()
 
 

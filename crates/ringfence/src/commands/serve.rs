@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringfence_engine::{CommandCall, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::http::{HttpSettings, Offer, Service};
 use ringfence_server::notify::Notifier;
-use ringfence_spec::{Code, Fallback, Network, Policy, Problem, escape_name};
+use ringfence_spec::{Code, Fallback, Policy, Problem, escape_name};
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
 
@@ -96,24 +96,18 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     end
 }
 
-/// Reason that commands without a session are refused in the working directory, if they are: it holds state of ours or
+/// Returns the reason why the working directory is refused to commands without a session: it holds state of ours or
 /// credentials, or is too broad. Grants are left out: their faults are not the directory's.
 fn unusable_directory(command: &Effective) -> Option<String> {
+    let Policy { preset, limits, hide, workspace_ro, workspace_hide, .. } = command.policy.clone();
     let policy = Policy {
-        rw: Vec::new(),
-        ro: Vec::new(),
-        sockets: Vec::new(),
-        network: Network::None,
-        own_directories: None,
-        secrets: Vec::new(),
-        ssh_agent: Vec::new(),
-        publish: Vec::new(),
-        net_requests: Vec::new(),
-        net_limits: Vec::new(),
-        net_ca: None,
-        require: None,
+        limits,
+        hide,
+        workspace_ro,
+        workspace_hide,
         fallback: Fallback::Warn,
-        ..command.policy.clone()
+        // The limits above replace those of a host with so much memory.
+        ..Policy::of_preset(preset, 0)
     };
     let engine = Engine::builder()
         .recorder(Recorder::off())
