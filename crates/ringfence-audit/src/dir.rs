@@ -132,7 +132,7 @@ impl LedgerDir {
             rustix::fs::fsync(&self.dir)
         });
         result.map_err(|errno| {
-            // The draft is overwritten by the next attempt.
+            // If this fails, the next attempt truncates it.
             let _ = self.remove(&draft);
             errors::from_errno(&path, "write", errno)
         })

@@ -51,8 +51,11 @@ pub struct Finding {
 pub struct Verification {
     /// True if there are no findings.
     pub intact: bool,
-    /// Number of rows checked.
+    /// Number of rows that are what was written.
     pub rows: i64,
+    /// Number of the last row that is there. Greater than `rows` where rows are missing, wrong, or behind such a row and
+    /// not judged.
+    pub rows_total: i64,
     /// Rows whose body was cleared and that an `expire` row covers.
     pub cleared: i64,
     /// Epochs, each with a key of its own.
@@ -68,6 +71,12 @@ pub struct Verification {
 }
 
 impl Finding {
+    /// The row to look at; `None` for a fault of the head, of the index or of an archive as a whole.
+    pub fn row(&self) -> Option<i64> {
+        let is_about_a_row = !matches!(self.fault, FindingKind::BadHead | FindingKind::BadIndex);
+        (is_about_a_row && self.seq > 0).then_some(self.seq)
+    }
+
     pub(crate) fn new(seq: i64, fault: FindingKind, text: impl Into<String>) -> Self {
         Self { seq, fault, text: text.into() }
     }

@@ -16,7 +16,7 @@ const NEIGHBOURS: i64 = 1000;
 /// Result of scanning a range of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
-    /// Number of rows checked.
+    /// Number of rows that are what was written.
     pub(crate) rows: i64,
     /// The end of the range.
     pub(crate) last: Option<ChainPosition>,
@@ -35,15 +35,16 @@ pub(crate) struct Scanned {
 impl Scanned {
     /// Takes a row that follows `previous`; false when it does not.
     pub(crate) fn take(&mut self, previous: &Digest, line: Line) -> bool {
-        let whole = line.body_is_whole();
-        let follows = line.follows(previous);
+        if !line.body_is_whole() || !line.follows(previous) {
+            return false;
+        }
         self.note(line.seq, line.epoch, line.body.is_some());
         let place = ChainPosition { seq: line.seq, chain: line.chain };
         if is_own(&line.kind) {
             self.own.push((*previous, line));
         }
         self.last = Some(place);
-        whole && follows
+        true
     }
 
     fn note(&mut self, seq: i64, epoch: i64, has_body: bool) {

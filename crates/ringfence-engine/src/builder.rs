@@ -18,6 +18,7 @@ use crate::host_context::HostContext;
 use crate::intercept::{AlertSink, Interceptor};
 use crate::metrics::Metrics;
 use crate::record::Recorder;
+use crate::remarks::Remarks;
 use crate::runs::Runs;
 use crate::search::Embedder;
 use crate::sessions::SessionSettings;
@@ -42,6 +43,8 @@ pub struct Builder {
     sinks: Vec<AlertSink>,
     traces: Vec<TraceSink>,
     redaction: Redaction,
+    code_remarks: Remarks,
+    command_remarks: Remarks,
     plan_hook: Option<PlanHook>,
     stage_hook: Option<StageHook>,
 }
@@ -71,6 +74,8 @@ impl Builder {
             sinks: Vec::new(),
             traces: Vec::new(),
             redaction: Redaction::default(),
+            code_remarks: Remarks::default(),
+            command_remarks: Remarks::default(),
             plan_hook: None,
             stage_hook: None,
         }
@@ -175,6 +180,20 @@ impl Builder {
         self
     }
 
+    /// Sets what the settings have to say about Python runs.
+    #[must_use]
+    pub fn code_remarks(mut self, remarks: Remarks) -> Self {
+        self.code_remarks = remarks;
+        self
+    }
+
+    /// Sets what the settings have to say about command runs.
+    #[must_use]
+    pub fn command_remarks(mut self, remarks: Remarks) -> Self {
+        self.command_remarks = remarks;
+        self
+    }
+
     /// Uses a launcher that was forked before any thread was started.
     #[must_use]
     pub fn launcher(mut self, launcher: Launcher) -> Self {
@@ -228,6 +247,8 @@ impl Builder {
             metrics: Metrics::default(),
             interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
             redaction: self.redaction,
+            code_remarks: self.code_remarks,
+            command_remarks: self.command_remarks,
             admission: Admission::new(self.admission, Arc::clone(&self.clock)),
             clock: self.clock,
             code: self.code,

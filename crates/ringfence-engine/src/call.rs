@@ -24,8 +24,11 @@ use crate::intercept::{self, Inspection, Interceptor, Subject};
 use crate::metrics::Metrics;
 use crate::once::get_or_try_init;
 use crate::record::{self, Recorder, StartedCall};
+use crate::remarks::Remarks;
 use crate::runs::Runs;
-use crate::sessions::{Quota, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept};
+use crate::sessions::{
+    Quota, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept, SweptSession,
+};
 use crate::sweeper::Sweeper;
 use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
@@ -62,6 +65,8 @@ pub(crate) struct EngineState {
     pub(crate) metrics: Metrics,
     pub(crate) interceptor: Interceptor,
     pub(crate) redaction: Redaction,
+    pub(crate) code_remarks: Remarks,
+    pub(crate) command_remarks: Remarks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) admission: Admission,
     pub(crate) code: CodePolicy,
@@ -176,8 +181,15 @@ impl RunCall<'_> {
     fn entry(&self, run_id: RunId, client: &str, tool: &'static str) -> Entry {
         let entry = Entry::run_start(run_id).client(client).tool(tool);
         let entry = match self {
+            Self::Code(CodeCall { name: Some(name), argv, code, .. }) => {
+                let words = std::iter::once(name).chain(argv).map(String::as_str);
+                entry.code(code).arguments(words.collect::<Vec<_>>().join(" "))
+            }
             Self::Code(call) => entry.code(&call.code),
-            Self::Command(call) => entry.arguments(words(call).join(" ")),
+            Self::Command(call) => {
+                let place = call.cwd.as_ref().map(|cwd| format!(" (in {cwd})")).unwrap_or_default();
+                entry.arguments(words(call).join(" ") + &place)
+            }
         };
         in_session(entry, self.session())
     }
@@ -385,7 +397,8 @@ impl EngineState {
         if let Some(partial_output) = partial_output {
             partial_output.finish();
         }
-        let mut ran = ran?;
+        let remarks = self.remarks(call);
+        let mut ran = ran.map_err(|problem| remarks.explain(problem))?;
         self.stage("collect", client);
         if let Subject::Code(verdict) = about {
             ran.outcome.findings.clone_from(&verdict.findings);
@@ -395,8 +408,9 @@ impl EngineState {
             RunCall::Command(call) => (self.command.limits.timeout, call.timeout),
         };
         if let (Some(limit), Some(asked)) = (limit, asked) {
-            tell_limit(&mut ran.outcome, limit, asked);
+            tell_limit(&mut ran.outcome, limit, asked, remarks.file_of(LimitKind::Timeout.name()));
         }
+        remarks.add_to(&mut ran.outcome);
         if let (RunCall::Code(CodeCall { files: given, .. }), Some(dir), Some(files)) =
             (call, &output_dir, &ran.files)
         {
@@ -406,6 +420,13 @@ impl EngineState {
             record::redact_outcome(&mut ran.outcome);
         }
         Ok(ran)
+    }
+
+    fn remarks(&self, call: RunCall<'_>) -> &Remarks {
+        match call {
+            RunCall::Code(_) => &self.code_remarks,
+            RunCall::Command(_) => &self.command_remarks,
+        }
     }
 
     /// Tells a test which stage a call has reached.
@@ -418,18 +439,15 @@ impl EngineState {
     /// Returns the text that rules and screening inspect.
     fn subject_of(&self, call: RunCall<'_>) -> Subject {
         match call {
-            RunCall::Code(call) => {
-                let rules = &self.code.rules;
-                let verdict =
-                    ringfence_screen::screen(&call.code, rules.preset, &rules.extra_imports);
-                Subject::Code(verdict)
-            }
+            RunCall::Code(call) => Subject::Code(self.code.rules.screen(&call.code)),
             RunCall::Command(call) => {
                 // A session's files are mounted there; other commands work where the caller is.
-                let cwd = match call.session {
-                    Some(_) => ringfence_plan::WORKSPACE.to_owned(),
-                    None => self.host.cwd.to_string_lossy().into_owned(),
+                let start = match call.session {
+                    Some(_) => Path::new(ringfence_plan::WORKSPACE),
+                    None => &self.host.cwd,
                 };
+                let cwd = call.cwd.as_ref().map_or_else(|| start.to_owned(), |cwd| start.join(cwd));
+                let cwd = cwd.to_string_lossy().into_owned();
                 Subject::Command { argv: words(call), cwd }
             }
         }
@@ -476,13 +494,14 @@ impl EngineState {
             }
             None => None,
         };
-        let (argv, io) = (call.argv.clone(), Io::Passthrough);
+        let (argv, io) = (call.words(), Io::Passthrough);
         let runner = CommandRunner::new(&policy, &self.host, fresh_id()?, argv, io)
             .with_credentials(&self.host)?;
-        match workspace {
+        let plan = match workspace {
             Some(workspace) => runner.in_session(workspace).explain(),
             None => runner.explain(),
-        }
+        };
+        plan.map_err(|problem| self.command_remarks.explain(problem))
     }
 
     /// The plans of Python runs, without running anything.
@@ -535,13 +554,20 @@ impl EngineState {
     /// Ends sessions that have expired, puts idle ones to rest.
     pub(crate) fn sweep(&self) -> Result<Swept, Problem> {
         let swept = self.sessions()?.sweep();
-        for id in &swept.expired {
-            self.forget(id.as_str(), "expired", "")?;
+        // Each is recorded, whatever goes wrong with another one.
+        let mut recorded = Ok(());
+        for SweptSession { id, owner } in &swept.expired {
+            recorded = recorded.and(self.forget(id.as_str(), "expired", owner));
         }
-        for id in &swept.dormant {
-            self.recorder.note(&Entry::session_event(id.as_str(), "dormant"))?;
+        for session in &swept.dormant {
+            recorded = recorded.and(self.note_dormant(session));
         }
-        Ok(swept)
+        recorded.map(|()| swept)
+    }
+
+    pub(crate) fn note_dormant(&self, session: &SweptSession) -> Result<(), Problem> {
+        let event = Entry::session_event(session.id.as_str(), "dormant").client(&session.owner);
+        self.recorder.note(&event)
     }
 
     /// Records that a session ended, and archives its rows.
@@ -559,17 +585,20 @@ pub(crate) fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
     Box::new(Outcome::not_started(run_id, problem.kind.into(), problem))
 }
 
-/// Tells a client how the time that it asked for compares with the operator's limit.
-fn tell_limit(outcome: &mut Outcome, limit: Span, asked: Duration) {
+/// Tells a client how the time that it asked for compares with the operator's limit, or with that of the workspace's file.
+fn tell_limit(outcome: &mut Outcome, limit: Span, asked: Duration, file: Option<&str>) {
     match asked.cmp(&limit.duration()) {
         std::cmp::Ordering::Less => {
             outcome.replace_hints(&Hint::Limit(LimitKind::Timeout), &Hint::LongerTime(limit));
         }
         std::cmp::Ordering::Equal => {}
-        std::cmp::Ordering::Greater => outcome.notes.push(format!(
-            "the operator's time limit of {limit} was used: {} s is above it",
-            asked.as_secs_f64()
-        )),
+        std::cmp::Ordering::Greater => {
+            let whose =
+                file.map_or_else(|| "the operator's".to_owned(), |file| format!("`{file}`'s"));
+            let asked = asked.as_secs_f64();
+            let note = format!("{whose} time limit of {limit} was used: {asked} s is above it");
+            outcome.notes.push(note);
+        }
     }
 }
 
@@ -580,7 +609,7 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
             Code::Internal,
             "the call failed unexpectedly; other calls are not affected",
         )
-        .hint("the service's stderr says where; please report it")
+        .hint("the panic message on stderr says where; please report it")
     })
 }
 

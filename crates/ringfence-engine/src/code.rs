@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use std::sync::{Arc, OnceLock};
 
-use ringfence_jail::survey::{host_facts, readable};
+use ringfence_jail::survey::{found, host_facts, readable};
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
-    Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
-    is_too_broad, plan_code, plan_one_shot,
+    Checkpoints, CodePlan, CodeRequest, FileKind, HostFacts, HostWorkspace, Plan, PythonFacts,
+    WORKSPACE, is_too_broad, plan_code, plan_one_shot,
 };
 use ringfence_python::{
-    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, LeftOut, Listing,
-    OneShot, OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
+    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, OneShot,
+    OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
     ZygoteKeeper, discover, run_one_shot,
 };
 use ringfence_screen::ScreenVerdict;
@@ -23,7 +23,7 @@ use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Count, Denial, DenialRule, DeniedBy, Enforcement, Exception,
     Hint, Layer, LimitKind, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status,
-    Usage, WorkerSpeedups, WorkspaceChanges, escape_name,
+    Usage, WorkerSpeedups, WorkspaceChanges, escape_name, shell_word,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -80,12 +80,56 @@ const WARM_UP_STANDARD: &str = include_str!("warm_up/standard.py");
 const WARM_UP_DATA: &str = include_str!("warm_up/data.py");
 
 /// Screening rules for Python code.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeRules {
     /// The screening preset.
     pub preset: CodePreset,
+    /// The loosest preset that the operator allows: hints name none beyond it.
+    pub loosest: CodePreset,
     /// Modules that code may import besides the preset's.
     pub extra_imports: Vec<String>,
+}
+
+impl Default for CodeRules {
+    fn default() -> Self {
+        let (preset, loosest) = (CodePreset::default(), CodePreset::Open);
+        Self { preset, loosest, extra_imports: Vec::new() }
+    }
+}
+
+impl CodeRules {
+    /// Judges a program.
+    pub fn screen(&self, code: &[u8]) -> ScreenVerdict {
+        let mut verdict = ringfence_screen::screen(code, self.preset, &self.extra_imports);
+        if self.loosest < CodePreset::Data {
+            for violation in &mut verdict.violations {
+                self.leave_out_presets(&mut violation.hint);
+            }
+        }
+        verdict
+    }
+
+    /// Takes the presets out of a hint that are looser than the operator allows.
+    fn leave_out_presets(&self, hint: &mut Hint) {
+        match hint {
+            Hint::Import(module) => {
+                let command_line = format!("do without it; `--allow-import {module}` adds it");
+                *hint = Hint::operator(command_line, format!("to allow the import of `{module}`"));
+            }
+            Hint::Operator { command_line, .. }
+                if self.loosest < CodePreset::Standard
+                    && command_line.contains("--preset standard") =>
+            {
+                *hint = "do without it: the operator allows no preset but `strict`".into();
+            }
+            Hint::Text(text) => {
+                if let Some(at) = text.find("; the preset `data`") {
+                    text.truncate(at);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Policy of Python runs.
@@ -397,7 +441,7 @@ impl OneShotRunner {
             (outcome.status, outcome.error) = (verdict.status, verdict.error);
         }
         let files = match before {
-            Some((before, files)) => Some(files.since(before)),
+            Some((before, files)) => Some(files.since(&before)),
             None => alone.artifacts,
         };
         if let Some(files) = &files {
@@ -739,6 +783,11 @@ fn denial(tried: &Attempt) -> Denial {
         | DenialRule::ChildProcess) => rule,
         _ => DenialRule::Network,
     };
+    let subject = match rule {
+        // A socket that is refused is told before there is an address.
+        DenialRule::Network if subject.is_empty() => "socket".into(),
+        _ => subject,
+    };
     let (layer, hint) = match rule {
         DenialRule::NotVisible => (
             Layer::Filesystem,
@@ -763,9 +812,13 @@ fn denial(tried: &Attempt) -> Denial {
 /// Returns the outcome of code that screening refused.
 fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) -> Outcome {
     let first = verdict.violations.first();
+    let by = enforcement
+        .screen
+        .as_ref()
+        .map_or_else(String::new, |preset| format!(" by the preset `{preset}`"));
     let message = first.map_or_else(
-        || "screening refused the program".to_owned(),
-        |v| format!("screening refused `{}` in line {}: {}", v.subject, v.line, v.rule),
+        || format!("screening{by} refused the program"),
+        |v| format!("screening{by} refused `{}` in line {}: {}", v.subject, v.line, v.rule),
     );
     let problem = Problem::refused(Code::Screen, message);
     let mut outcome = Outcome::not_started(run_id, Status::Blocked, &problem);
@@ -781,14 +834,40 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
 /// path.
 pub(crate) struct OutputDir<'a> {
     path: &'a Path,
-    opened: Result<OwnedFd, String>,
+    opened: OwnedFd,
 }
 
 impl<'a> OutputDir<'a> {
-    /// Makes the directory if it does not exist.
+    /// Opens the directory before the program starts, so that no result is lost for a wrong path. Makes it if it does not exist,
+    /// but no directory above it: a mistyped path would become one.
     pub(crate) fn open(path: &'a Path, place: &HostContext) -> Result<Self, Problem> {
         let real = place.without_planted_links(path, "artifacts")?;
-        let opened = ringfence_jail::make_directory(&real, 0o777).map_err(|e| e.to_string());
+        let unusable = |code, cause: String| {
+            let message = format!("cannot copy files of the run to `{}`", path.display());
+            Problem::usage(code, message).cause(cause)
+        };
+        let kind = |path: &Path| found(path).map(|found| found.kind);
+        let parent = real.parent().unwrap_or(Path::new("/"));
+        match (kind(&real), kind(parent)) {
+            (Some(FileKind::Directory), _) | (None, Some(FileKind::Directory)) => {}
+            (Some(_), _) => {
+                return Err(unusable(Code::NotADirectory, "it is not a directory".to_owned()));
+            }
+            (None, Some(_)) => {
+                let cause = format!("`{}` is not a directory", parent.display());
+                return Err(unusable(Code::NotADirectory, cause));
+            }
+            (None, None) => {
+                let cause = format!("`{}` does not exist", parent.display());
+                let mkdir = format!("`mkdir -p {}`", shell_word(&parent.to_string_lossy()));
+                return Err(unusable(Code::PathNotFound, cause).hint(mkdir));
+            }
+        }
+        let opened = ringfence_jail::make_directory(&real, 0o777)
+            .map_err(|e| unusable(Code::NoPermission, e.to_string()))?;
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(&opened, ".", access, rustix::fs::AtFlags::EACCESS)
+            .map_err(|e| unusable(Code::NoPermission, format!("it cannot be written: {e}")))?;
         Ok(Self { path, opened })
     }
 }
@@ -802,10 +881,7 @@ pub(crate) fn copy_out(
     to: &OutputDir<'_>,
     bytes_max: u64,
 ) {
-    let left_out = match &to.opened {
-        Ok(dir) => files.copy_to(dir, given, bytes_max, check_copy),
-        Err(error) => LeftOut { failed: vec![error.clone()], ..LeftOut::default() },
-    };
+    let left_out = files.copy_to(&to.opened, given, bytes_max, check_copy);
     let to = to.path;
     if outcome.status == Status::Ok && !left_out.failed.is_empty() {
         outcome.status = Status::Failed;

@@ -18,6 +18,16 @@ pub(crate) fn explain(
     hide: &[PathBuf],
 ) -> Problem {
     let at = Place::of(command, place);
+    let problem = match problem.code {
+        Code::CommandNotFound => problem.cause(match &at {
+            Some(at) if at.is_path => {
+                "the run does not see it, or not the program that its first line names"
+            }
+            _ if Path::new(command).components().count() > 1 => "it does not exist",
+            _ => "no directory of the run's PATH has it",
+        }),
+        _ => problem,
+    };
     let hidden = at.as_ref().and_then(|at| hide.iter().find(|hidden| at.path.starts_with(hidden)));
     let hint = match (problem.code, &at) {
         (Code::CommandNotFound | Code::CommandNotExecutable, Some(at)) if hidden.is_some() => {

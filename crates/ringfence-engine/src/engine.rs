@@ -35,7 +35,7 @@ use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
 
 /// Tools that change files of a session.
-const CHANGING_TOOLS: [&str; 4] = ["delete_file", "edit_file", "move_file", "write_file"];
+const CHANGING_TOOLS: [&str; 3] = ["delete_file", "edit_file", "write_file"];
 
 /// Request to run a program.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +70,9 @@ pub struct CommandCall {
     pub argv: Vec<OsString>,
     /// The session whose files it works on; without one, the engine's working directory.
     pub session: Option<SessionId>,
+    /// A directory to start in instead, also relative to that. It is entered inside the sandbox, where it can reach nothing that
+    /// the command could not; the command does not start if there is none.
+    pub cwd: Option<String>,
     /// Standard input.
     pub stdin: Vec<u8>,
     /// Timeout shorter than the policy's.
@@ -78,6 +81,21 @@ pub struct CommandCall {
     pub run_id: Option<RunId>,
     /// Buffer for callers that read the output before the run ends.
     pub partial_output: Option<PartialOutput>,
+}
+
+/// Script that changes to the directory `$1` and executes the words behind it; or ends with the status of a wrong argument, and
+/// names a directory that is there.
+const IN_DIRECTORY: &str = "cd -- \"$1\" 2> /dev/null || { \
+    printf 'cwd: this run cannot enter `%s`; leave `cwd` out to start in `%s`, or name a directory that it sees\\n' \"$1\" \"$PWD\" >&2; \
+    exit 2; }; shift; exec \"$@\"";
+
+impl CommandCall {
+    /// The words that are executed: the command's, or a shell's that enters its directory first.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let Some(cwd) = &self.cwd else { return self.argv.clone() };
+        let shell = ["sh", "-c", IN_DIRECTORY, "sh", cwd].map(OsString::from);
+        shell.into_iter().chain(self.argv.iter().cloned()).collect()
+    }
 }
 
 /// Request to run a program or a command.
@@ -362,6 +380,12 @@ impl Engine {
             let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *live {
                 Some(live) => live.rollback(cell)?,
+                None if session.state().n_cells == 0 => {
+                    return Err(Problem::usage(
+                        Code::NoCheckpoint,
+                        "no cell has run in this session yet, so there is nothing to go back to",
+                    ));
+                }
                 None => {
                     return Err(Problem::usage(
                         Code::NoCheckpoint,
@@ -379,8 +403,13 @@ impl Engine {
     pub async fn session_close(&self, owner: &str, id: &SessionId) -> Result<(), Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.call("session", &owner.clone(), Some(id.clone()), move |state| {
-            let id = state.sessions()?.close(&owner, &id)?;
-            state.forget(id.as_str(), "closed", &owner)
+            let closed = state.sessions()?.close(&owner, &id);
+            // It has ended, also where its files could not be removed yet.
+            if closed.as_ref().is_err_and(|problem| problem.code != Code::SessionUnremovable) {
+                return closed.map(drop);
+            }
+            state.forget(id.as_str(), "closed", &owner)?;
+            closed.map(drop)
         })
         .await
     }
@@ -617,7 +646,7 @@ impl Engine {
         work: impl FnOnce(&EngineState, &Session) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let (name, id) = (owner.to_owned(), id.to_owned());
-        let about = Some(about).filter(|about| !about.is_empty());
+        let about = if about.is_empty() { Vec::new() } else { vec![about] };
         self.call_with(tool, owner, Some(id.clone()), about, move |state, _| {
             let session = state.sessions()?.find(&name, &id)?;
             work(state, &session)
@@ -644,8 +673,14 @@ impl Engine {
         to: OsString,
         conflict: OnConflict,
     ) -> Result<(), Problem> {
-        self.file("move_file", owner, id, from, move |files, from, _| {
-            files.rename(from, &to, conflict, Parents::MustExist)
+        let (name, session) = (owner.to_owned(), id.to_owned());
+        // The operator's rules are about both.
+        let paths = [&from, &to].map(|path| path.to_string_lossy().into_owned()).into();
+        self.call_with("move_file", owner, Some(id.to_owned()), paths, move |state, _| {
+            let session = state.sessions()?.find(&name, &session)?;
+            let done = session.files()?.rename(&from, &to, conflict, Parents::MustExist);
+            session.changes().note();
+            done
         })
         .await
     }
@@ -688,8 +723,8 @@ impl Engine {
         + 'static,
     ) -> Result<T, Problem> {
         let (name, session) = (owner.to_owned(), id.to_owned());
-        let summary = path.to_string_lossy().into_owned();
-        self.call_with(tool, owner, Some(id.to_owned()), Some(summary), move |state, begun| {
+        let about = vec![path.to_string_lossy().into_owned()];
+        self.call_with(tool, owner, Some(id.to_owned()), about, move |state, begun| {
             let session = state.sessions()?.find(&name, &session)?;
             let done = work(session.files()?, &path, begun);
             if CHANGING_TOOLS.contains(&tool) {
@@ -778,7 +813,7 @@ impl Engine {
         session: Option<SessionId>,
         work: impl FnOnce(&EngineState) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        self.call_with(tool, client, session, None, move |state, _| work(state)).await
+        self.call_with(tool, client, session, Vec::new(), move |state, _| work(state)).await
     }
 
     async fn call_with<T: Send + 'static>(
@@ -786,7 +821,7 @@ impl Engine {
         tool: &'static str,
         client: &str,
         session: Option<SessionId>,
-        summary: Option<String>,
+        about: Vec<String>,
         work: impl FnOnce(&EngineState, &mut record::StartedCall<'_>) -> Result<T, Problem>
         + Send
         + 'static,
@@ -797,10 +832,9 @@ impl Engine {
         let state = Arc::clone(&self.state);
         let client = client.to_owned();
         blocking(move || {
-            let done =
-                state.watched_call(tool, &client, session.as_ref(), summary, watch, |begun| {
-                    work(&state, begun)
-                });
+            let done = state.watched_call(tool, &client, session.as_ref(), about, watch, |begun| {
+                work(&state, begun)
+            });
             permit.judge(BreakerVerdict::Fine);
             done
         })
@@ -816,10 +850,10 @@ impl EngineState {
         tool: &'static str,
         client: &str,
         session: Option<&SessionId>,
-        summary: Option<String>,
+        about: Vec<String>,
         work: impl FnOnce(&mut record::StartedCall<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        self.watched_call(tool, client, session, summary, Stopwatch::start(), work)
+        self.watched_call(tool, client, session, about, Stopwatch::start(), work)
     }
 
     fn watched_call<T>(
@@ -827,17 +861,18 @@ impl EngineState {
         tool: &'static str,
         client: &str,
         session: Option<&SessionId>,
-        summary: Option<String>,
+        about: Vec<String>,
         mut watch: Stopwatch,
         work: impl FnOnce(&mut record::StartedCall<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let run_id = fresh_id()?;
         let mut entry = Entry::call_start(run_id).client(client).tool(tool);
         entry = in_session(entry, session);
-        let about = summary.clone().map_or(Subject::Nothing, |path| Subject::Paths(vec![path]));
+        let summary = about.join(" ");
+        let about = if about.is_empty() { Subject::Nothing } else { Subject::Paths(about) };
         let judged = self.interceptor.judge(tool, &about);
         entry = entry.risk(judged.risk);
-        if let Some(summary) = summary {
+        if !summary.is_empty() {
             entry = entry.arguments(summary);
         }
         let seen = intercept::seen(tool, &entry, &judged);

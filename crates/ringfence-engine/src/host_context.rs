@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use ringfence_jail::Registry;
 use ringfence_jail::survey::{Caller, LeadsTo, resolve, without_planted_links};
 use ringfence_plan::FileId;
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, shell_word};
+
+use crate::remarks::with_plain_cause;
 
 /// The caller's environment and directories.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +69,7 @@ impl HostContext {
 
     fn find_without_planted_links(&self, path: &Path, key: &str) -> Result<LeadsTo, Problem> {
         without_planted_links(&self.cwd.join(path), key, &Registry::new(&self.state))
+            .map_err(with_plain_cause)
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -157,9 +160,22 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
         return Err(cannot(&"it is not a directory of yours"));
     }
     if meta.mode() & 0o002 != 0 {
-        return Err(cannot(&"every user may write to it"));
+        return Err(cannot(&"every user may write to it").hint(way_to_own(&real, meta.mode())));
     }
     Ok(real)
+}
+
+/// The way out of a directory that others may write to. One with the sticky bit is shared by intention, as `/tmp` is: it is
+/// not for Ringfence to have closed.
+pub(crate) fn way_to_own(dir: &Path, mode: u32) -> String {
+    let sticky = mode & 0o1000 != 0;
+    let own = if sticky { dir.join("ringfence") } else { dir.to_owned() };
+    let own = shell_word(&own.to_string_lossy()).into_owned();
+    if sticky {
+        format!("use one of your own in it: `{own}`")
+    } else {
+        format!("`chmod go-w {own}`")
+    }
 }
 
 #[cfg(test)]
@@ -185,5 +201,14 @@ mod tests {
         let real = ready_data_dir(&root.join("own/data/deep"), &work).unwrap();
         assert_eq!(real, elsewhere.join("data/deep"));
         assert_eq!(ready_data_dir(&work.join("data"), &work).unwrap(), work.join("data"));
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused_with_a_way_out() {
+        assert_eq!(way_to_own(Path::new("/srv/my data"), 0o777), "`chmod go-w '/srv/my data'`");
+        assert_eq!(
+            way_to_own(Path::new("/tmp"), 0o1777),
+            "use one of your own in it: `/tmp/ringfence`"
+        );
     }
 }

@@ -12,6 +12,25 @@ use crate::record::Recorder;
 use crate::trace::{Trace, TraceSink};
 use crate::watch::{Alert, AlertSettings, FinishedCall, Watch};
 
+/// Names of the calls that rules are asked about. A command is `run_command` and a program `execute_code`, however they
+/// are started.
+pub const TOOLS: [&str; 14] = [
+    "chunk",
+    "delete_file",
+    "edit_file",
+    "execute_code",
+    "grep",
+    "index",
+    "list_dir",
+    "move_file",
+    "read_file",
+    "run_command",
+    "search",
+    "session",
+    "stat_file",
+    "write_file",
+];
+
 /// Receives alerts, besides the ledger.
 pub type AlertSink = Box<dyn Fn(&Alert) + Send + Sync>;
 
@@ -71,6 +90,7 @@ impl Interceptor {
 
     /// Decides whether a call may run, and rates its risk.
     pub(crate) fn judge(&self, tool: &str, about: &Subject) -> Inspection {
+        debug_assert!(TOOLS.contains(&tool), "a rule about `{tool}` would be refused");
         let shape = match about {
             Subject::Command { argv, .. } => Some(shell::shape_of_argv(argv)),
             _ => None,

@@ -70,6 +70,7 @@ mod once;
 mod partial_output;
 mod record;
 mod redacted_stream;
+mod remarks;
 mod repl;
 mod run_feed;
 mod runs;
@@ -104,10 +105,11 @@ pub use engine::{Call, CodeCall, CommandCall, Engine, Foreground, RunResult, blo
 pub use host_context::HostContext;
 pub use ids::{fresh_id, some_id};
 pub use init::init;
-pub use intercept::AlertSink;
+pub use intercept::{AlertSink, TOOLS};
 pub use live_output::{LiveOutput, OpenLine, OutputChunk};
 pub use partial_output::{OutputCursor, PartialOutput, PartialText, Step};
 pub use record::{Recorder, StartedCall, redact};
+pub use remarks::{LoweredLimit, Remarks};
 pub use repl::Repl;
 pub use ringfence_jail::{Launcher, OutputStream};
 pub use ringfence_python::{Artifacts, zygotes_of};
@@ -116,7 +118,7 @@ pub use run_feed::{Feed, FeedPage, RunEvent};
 pub use runs::{Ended, KeepFiles, Run, RunWatch};
 pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionOptions, SessionSettings, SessionState,
-    Sessions, Swept, Today, unknown as session_unknown,
+    Sessions, Swept, SweptSession, Today, unknown as session_unknown,
 };
 pub use text::{cut_character, shown};
 pub use trace::{Part, Trace, TraceSink};

@@ -51,7 +51,7 @@ pub struct OutputChunk {
 impl PartialOutput {
     /// Reads what was written after a cursor.
     pub fn live_after(&self, from: OutputCursor, open_line: OpenLine) -> LiveOutput {
-        let Some(format) = self.manner.get() else {
+        let Some(format) = self.format.get() else {
             return LiveOutput { cursor: from, ..LiveOutput::default() };
         };
         let pieces = self.raw.pieces_after(from.stdout, from.stderr, READ_BYTES);

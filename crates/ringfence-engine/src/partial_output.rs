@@ -20,7 +20,7 @@ const DOUBTFUL_BYTES: usize = 256;
 #[derive(Clone, Debug)]
 pub struct PartialOutput {
     pub(crate) raw: Raw,
-    pub(crate) manner: Arc<OnceLock<OutputFormat>>,
+    pub(crate) format: Arc<OnceLock<OutputFormat>>,
     /// Changes with every write.
     written: watch::Receiver<()>,
 }
@@ -29,7 +29,7 @@ impl Default for PartialOutput {
     fn default() -> Self {
         let (raw, (tell, written)) = (Raw::default(), watch::channel(()));
         raw.on_write(move || tell.send_replace(()));
-        Self { raw, manner: Arc::default(), written }
+        Self { raw, format: Arc::default(), written }
     }
 }
 
@@ -115,7 +115,7 @@ impl PartialOutput {
         if filtered {
             self.raw.filter([RedactedStream::scrubbed(&scrub), RedactedStream::scrubbed(&scrub)]);
         }
-        let _ = self.manner.set(OutputFormat { scrub, filtered });
+        let _ = self.format.set(OutputFormat { scrub, filtered });
         self.raw.clone()
     }
 
@@ -141,8 +141,8 @@ impl PartialOutput {
 
     /// Returns the program's progress note.
     pub(crate) fn note(&self) -> Option<String> {
-        let manner = self.manner.get()?;
-        self.raw.note().map(|note| manner.note(&note))
+        let format = self.format.get()?;
+        self.raw.note().map(|note| format.note(&note))
     }
 
     /// Returns the numbers of the program's progress note.
@@ -158,18 +158,18 @@ impl PartialOutput {
     /// Returns what was written after a cursor, as far as the tail still has it.
     pub fn read_after(&self, from: OutputCursor) -> PartialText {
         // Empty before `begin`.
-        let Some(manner) = self.manner.get() else { return PartialText::default() };
+        let Some(format) = self.format.get() else { return PartialText::default() };
         let written = self.raw.read();
         let (stdout_bytes, stderr_bytes) =
             (written.stdout.written_bytes, written.stderr.written_bytes);
-        let (stdout, stdout_end, out_whole) = manner.stream(written.stdout, from.stdout);
-        let (stderr, stderr_end, err_whole) = manner.stream(written.stderr, from.stderr);
+        let (stdout, stdout_end, out_whole) = format.stream(written.stdout, from.stdout);
+        let (stderr, stderr_end, err_whole) = format.stream(written.stderr, from.stderr);
         PartialText {
             stdout,
             stderr,
             stdout_bytes,
             stderr_bytes,
-            note: written.note.map(|note| manner.note(&note)),
+            note: written.note.map(|note| format.note(&note)),
             cursor: OutputCursor { stdout: stdout_end, stderr: stderr_end },
             is_whole: out_whole && err_whole,
         }

@@ -167,13 +167,13 @@ impl Recorder {
     }
 }
 
-/// Shorter than every secret that does not say what it is.
-const SHORT: usize = 16;
+/// Length below which text without `:` or `=` matches no redaction rule.
+const UNLABELLED_SECRET_BYTES_MIN: usize = 16;
 
 /// Redacts secrets for the ledger.
 pub fn redact(text: &str) -> Cow<'_, str> {
     // The tables take longer to make than a short run may pay; nothing so short and plain is a secret.
-    if text.len() < SHORT && !text.contains([':', '=']) {
+    if text.len() < UNLABELLED_SECRET_BYTES_MIN && !text.contains([':', '=']) {
         return Cow::Borrowed(text);
     }
     Redactor::new().redact(text).text

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use ringfence_python::{Artifacts, Job};
-use ringfence_spec::{Outcome, Problem};
+use ringfence_spec::{Code, Outcome, Problem};
 
 use crate::call::{Launch, ReplLaunch, RunCall};
 use crate::engine::{CodeCall, Engine, RunResult};
@@ -13,6 +13,9 @@ use crate::sessions::{Quota, SessionId, SessionInterpreter};
 
 /// Maximum completions returned.
 const COMPLETIONS_MAX: usize = 200;
+
+/// Maximum size of one. The longest names in public packages have some hundred bytes.
+const COMPLETION_BYTES_MAX: usize = 512;
 
 /// Timeout of a completion. A property that takes longer to compute gives no completions.
 const COMPLETION_MAX: Duration = Duration::from_millis(500);
@@ -75,6 +78,13 @@ impl Repl {
         let launch =
             Launch::Repl(ReplLaunch { live: &mut self.live, quota: quota.as_ref(), cancel });
         let RunResult { outcome, .. } = self.engine.state.run(admitted, &self.client, call, launch);
+        if outcome.error.as_ref().is_some_and(|error| error.code == Code::Repl) {
+            // If it cannot be started now, the next cell says so.
+            let id = self.session.as_ref().map(|session| &session.id);
+            if let Ok(live) = self.engine.state.start_repl(&self.client, id) {
+                self.live = live;
+            }
+        }
         outcome
     }
 
@@ -115,6 +125,32 @@ impl Repl {
         let job =
             Job { timeout: Some(COMPLETION_MAX), ..self.live.context().job(code.into_bytes()) };
         let Ok(stdout) = self.live.ask(&job) else { return Vec::new() };
-        serde_json::from_slice(&stdout).unwrap_or_default()
+        let found: Vec<String> = serde_json::from_slice(&stdout).unwrap_or_default();
+        // Code of earlier cells may have replaced what prints them.
+        let is_ours = |found: &String| found.starts_with(text) && is_completion(found);
+        found.into_iter().filter(is_ours).take(COMPLETIONS_MAX).collect()
+    }
+}
+
+/// Returns true for what Python's own completer can give: attributes, with a parenthesis if they can be called, and keywords
+/// with what follows them. Anything else could write to the terminal that shows it.
+fn is_completion(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | ')' | ':' | ' ');
+    text.len() <= COMPLETION_BYTES_MAX && text.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_are_names_and_keywords() {
+        for text in ["os.path.join(", "for ", "try:", "été", "__name__", "x.y()"] {
+            assert!(is_completion(text), "{text}");
+        }
+        let long = "x".repeat(COMPLETION_BYTES_MAX + 1);
+        for text in ["\u{1b}]0;t\u{7}", "a\nb", "a\u{202e}b", "a\u{9b}b", "a;b", &long] {
+            assert!(!is_completion(text), "{text:?}");
+        }
     }
 }

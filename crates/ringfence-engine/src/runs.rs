@@ -72,6 +72,8 @@ pub struct Ended {
     files: Mutex<Option<Arc<Artifacts>>>,
     /// Memory that the files take.
     files_bytes: u64,
+    /// Memory that the outcome takes, about.
+    outcome_bytes: u64,
 }
 
 impl Ended {
@@ -80,7 +82,9 @@ impl Ended {
         let files_bytes =
             files.as_ref().map_or(0, |files| files.kept_bytes(&ran.outcome.artifacts));
         let files = Mutex::new(files);
-        Self { outcome: ran.outcome, at_ms: now_ms(), at: Instant::now(), files, files_bytes }
+        let outcome_bytes = bytes_of(&ran.outcome);
+        let (outcome, at_ms, at) = (ran.outcome, now_ms(), Instant::now());
+        Self { outcome, at_ms, at, files, files_bytes, outcome_bytes }
     }
 
     /// Returns the files the run left, while they are kept.
@@ -99,10 +103,26 @@ impl Ended {
     }
 
     fn bytes(&self) -> u64 {
-        let text = self.outcome.stdout.len() + self.outcome.stderr.len();
         let files = if self.lock_files().is_some() { self.files_bytes } else { 0 };
-        files.saturating_add(text as u64)
+        files.saturating_add(self.outcome_bytes)
     }
+}
+
+/// Size of an outcome as text: its output, and the names of files and hosts that it lists.
+fn bytes_of(outcome: &Outcome) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, outcome).map_or(u64::MAX, |()| count.0)
 }
 
 impl Run {

@@ -58,7 +58,7 @@ impl Services {
             .ok_or_else(|| Problem::internal(Code::Internal, "the engine has ended"))?;
         let session = &*self.session;
         let call = |tool: &'static str, about: &str, work: &mut Work<'_>| {
-            let about = Some(about.to_owned());
+            let about = vec![about.to_owned()];
             state.tool_call(tool, &self.client, Some(&session.id), about, |begun| work(begun))
         };
         match service {
@@ -73,8 +73,9 @@ impl Services {
             "grep" => {
                 let asked: Grep = read(arguments)?;
                 let (path, query) = asked.into_query();
-                let about = format!("{} in {path}", query.shown());
-                call("grep", &about, &mut |_| {
+                call("grep", &path, &mut |begun| {
+                    let looked_for = format!("{} in {path}", query.shown());
+                    begun.detail(|entry| entry.arguments(looked_for));
                     let files = session.files()?;
                     written(&files.grep_cancellable(&path, &query, Arc::clone(stop))?)
                 })
@@ -156,9 +157,10 @@ impl Broker for Services {
         match self.answer(service, arguments, stop) {
             Ok(text) => Ok(text.into_bytes()),
             Err(problem) => {
-                // For a program: the operator's part of a hint is not for it.
-                let message = problem.to_string();
-                Err(CallFailure { code: problem.code.as_str().to_owned(), message })
+                let code = problem.code.as_str().to_owned();
+                // A program cannot act on a hint for a person.
+                let message = Problem { hint: None, ..problem }.to_string();
+                Err(CallFailure { code, message })
             }
         }
     }

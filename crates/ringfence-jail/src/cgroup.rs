@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use rustix::rand::GetRandomFlags;
 
 use crate::locked_dir::{self, ABANDONED_AFTER};
-use crate::registry::start_ticks;
+use crate::proc::start_ticks;
 
 /// Prefix of every leaf's name, used by nothing else in the tree.
 const PREFIX: &str = "ringfence-";

@@ -315,7 +315,7 @@ impl Child {
             }
             if !for_children.is_empty() {
                 children.next()?;
-                while let Some(reaped) = ringfence_sys::reap_any(false)? {
+                while let Some(reaped) = ringfence_sys::try_reap_any()? {
                     if reaped.pid == program {
                         return channel::send(
                             &self.handover.control,
@@ -351,11 +351,11 @@ impl Child {
             })
             .collect();
         self.wire_stdio()?;
-        let listener = ringfence_sys::seccomp::install(&instructions, filter.listener)?;
-        match listener {
-            Some(listener) => channel::send(&self.handover.report, &Message::Listener(listener)),
-            None => Ok(()),
+        if !filter.listener {
+            return ringfence_sys::seccomp::install(&instructions);
         }
+        let listener = ringfence_sys::seccomp::install_with_listener(&instructions)?;
+        channel::send(&self.handover.report, &Message::Listener(listener))
     }
 
     /// Puts 0, 1 and 2 in place and marks everything else to be closed by exec.
@@ -481,6 +481,8 @@ fn set_rlimit(limit: &Rlimit) -> Result<(), CallError> {
         Resource::Nofile => rustix::process::Resource::Nofile,
         Resource::Nproc => rustix::process::Resource::Nproc,
         Resource::Msgqueue => rustix::process::Resource::Msgqueue,
+        Resource::Rtprio => rustix::process::Resource::Rtprio,
+        Resource::Nice => rustix::process::Resource::Nice,
     };
     // A hard limit can always be lowered but not raised here: never request more than the current one.
     let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);

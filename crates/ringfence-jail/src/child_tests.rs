@@ -201,7 +201,7 @@ fn walking(orders: Orders, handover: Handover) -> std::thread::JoinHandle<Ended>
         for number in numbers {
             ringfence_sys::close_range_between(number, number).unwrap();
         }
-        ringfence_sys::reap_pid(pid, true).unwrap().unwrap().ended
+        ringfence_sys::reap_pid(pid).unwrap().ended
     })
 }
 

@@ -79,6 +79,15 @@ impl Drop for FakeProcess {
     }
 }
 
+/// Waits for a file that a process makes when it is ready.
+pub(crate) fn wait_for_file(ready: &std::path::Path) {
+    let until = std::time::Instant::now() + SOON;
+    while !ready.exists() {
+        assert!(std::time::Instant::now() < until, "{ready:?} does not appear");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 /// Returns true if a process is dead in time.
 pub(crate) fn is_dead(pidfd: &OwnedFd) -> bool {
     ringfence_sys::is_ready_within(pidfd, PollFlags::IN, SOON)
@@ -91,7 +100,7 @@ pub(crate) fn plan(timeout_ms: u64) -> Plan {
         identity: Identity::default(),
         placeholders: Vec::new(),
         cgroup: None,
-        birth: Vec::new(),
+        initial_namespaces: Vec::new(),
         setup: Vec::new(),
         payload: Vec::new(),
         seccomp: None,

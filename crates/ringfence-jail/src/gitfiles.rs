@@ -83,6 +83,8 @@ impl<'a> OddFiles<'a> {
         // Breadth first, so that entries at the top are found however much is below.
         let mut pending = VecDeque::from([(PathBuf::new(), Stays::InPlace)]);
         let mut n_seen = 0;
+        // What cannot be listed keeps nothing else from being searched.
+        let mut searched = Ok(());
         while let Some((dir, above)) = pending.pop_front() {
             n_seen += 1;
             if n_seen > DIRECTORIES_MAX {
@@ -99,7 +101,7 @@ impl<'a> OddFiles<'a> {
                 budget.spend_entry()?;
                 continue;
             }
-            list(self.git_dir, &dir, budget, |path, kind| {
+            let listed = list(self.git_dir, &dir, budget, |path, kind| {
                 if is_odd(kind) {
                     if !self.was_there(&dir, &path) {
                         odd.push(path);
@@ -107,9 +109,10 @@ impl<'a> OddFiles<'a> {
                 } else if kind == FileType::Directory && is_entered(&path) {
                     pending.push_back((path, here));
                 }
-            })?;
+            });
+            searched = searched.and(listed);
         }
-        Ok(())
+        searched
     }
 
     /// Returns true if a directory has no subdirectories, whose content may have changed.
@@ -148,7 +151,7 @@ fn list(
 ) -> Result<(), CallError> {
     let here = if at.as_os_str().is_empty() { Path::new(".") } else { at };
     budget.spend_entry()?;
-    let Ok(dir) = untrusted::open_directory_beneath(git_dir, here) else { return Ok(()) };
+    let Some(dir) = untrusted::open_to_judge(git_dir, here)? else { return Ok(()) };
     untrusted::list(&dir, budget, |name: &OsStr, kind| {
         each(at.join(name), kind);
         ControlFlow::Continue(())

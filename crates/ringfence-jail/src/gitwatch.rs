@@ -17,7 +17,7 @@ use ringfence_plan::{
 };
 use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
 use ringfence_sys::{Budget, CallError};
-use rustix::fs::{FileType, RenameFlags, Stat};
+use rustix::fs::{FileType, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,10 @@ const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
 /// Maximum depth and number of entries that are checked in such a directory; one with more is set aside as a whole.
 const LEGACY_REMOTES_DEPTH_MAX: usize = 8;
 const LEGACY_REMOTES_MAX: usize = 256;
+
+/// Names that make a directory a repository, or redirect one.
+const MAKE_A_REPOSITORY: [&str; 6] =
+    ["HEAD", "objects", "refs", "config", "commondir", "config.worktree"];
 
 /// Files that name the merge strategy of an unfinished operation; git runs a program of that name to continue it.
 const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
@@ -177,12 +181,25 @@ impl GitWatch {
     pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> GitReport {
         let mut report = GitReport::default();
         for root in &plan.watch_git {
-            let Ok(dir) = untrusted::open_absolute(root) else { continue };
+            let opened = untrusted::open_absolute(root)
+                .and_then(|dir| untrusted::open_to_judge(&dir, Path::new(".")));
+            let dir = match opened {
+                Ok(Some(dir)) => dir,
+                Ok(None) => continue,
+                Err(error) if untrusted::is_absent(&error) => continue,
+                Err(error) => {
+                    let at = root.display();
+                    report
+                        .gaps
+                        .push(format!("a new repository was not looked for in `{at}`: {error}"));
+                    continue;
+                }
+            };
             if stat_at(&dir, ".git").is_some() {
                 judge_new(&dir, root, &budgets.repositories, &mut report);
             } else {
                 // The directory itself may have become a repository.
-                self.bare(&dir, root, &budgets.repositories, &mut report);
+                self.bare(plan, &dir, root, &budgets.repositories, &mut report);
             }
         }
         for path in &self.absent {
@@ -260,11 +277,17 @@ impl GitWatch {
         searched
     }
 
-    /// A directory that the run made a repository by itself, without a `.git`.
-    fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
+    /// A directory that the run made a repository by itself, without a `.git`: it added what was missing, perhaps to what an
+    /// earlier run had left, or moved it to here.
+    fn bare(&self, plan: &Plan, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
+        let Ok(stat) = rustix::fs::fstat(dir) else { return };
+        // It was one before, and is protected.
+        if plan.git_dirs.iter().any(|known| known.id == id_of(&stat)) {
+            return;
+        }
         let has = |name: &str| Ok::<_, Infallible>(stat_at(dir, name).is_some());
-        let decides = ["HEAD", "config", "commondir", "config.worktree"];
-        let is_recent = decides.iter().any(|name| self.is_recent(dir, OsStr::new(name)));
+        let is_recent = self.began.is_recent(&stat)
+            || MAKE_A_REPOSITORY.iter().any(|name| self.is_recent(dir, OsStr::new(name)));
         if !is_recent || !is_git_directory(has).unwrap_or(true) {
             return;
         }
@@ -286,9 +309,7 @@ impl GitWatch {
     ) -> Result<(), CallError> {
         for WritableDir { path: root, .. } in &plan.disk_roots {
             let Some(tree) = Tree::at(root, budget)? else { continue };
-            let Ok(listed) = untrusted::open_directory_beneath(&tree, Path::new(".")) else {
-                continue;
-            };
+            let Some(listed) = untrusted::open_to_judge(&tree, Path::new("."))? else { continue };
             let (mut names, mut links, mut n_entries) = (Vec::new(), Vec::new(), 0);
             untrusted::list(&listed, budget, |name, kind| {
                 n_entries += 1;
@@ -308,8 +329,11 @@ impl GitWatch {
                     root.display()
                 ));
             }
+            // Set aside just now. Any other name is the run's choice.
+            let aside: HashSet<String> =
+                report.set_aside.iter().map(|aside| aside.moved_to.clone()).collect();
             let is_ours =
-                |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
+                |name: &OsString| name == ".git" || aside.contains(&shown(&root.join(name)));
             // With more repositories than are protected, the run may have changed an existing one in place.
             let thorough = self.nested.len() >= NESTED_MANY;
             for (n, what) in [(names.len(), "directories"), (links.len(), "links")] {
@@ -352,15 +376,38 @@ impl GitWatch {
 
     /// The directory `name` below a workspace.
     fn new_repository(&self, plan: &Plan, root: &Tree<'_>, name: &Path, report: &mut GitReport) {
+        let before = stat_at(root, name).map(|stat| Mode::from_raw_mode(stat.st_mode));
+        match untrusted::open_to_judge(root, name) {
+            Ok(None) => {}
+            Ok(Some(dir)) => {
+                self.new_repository_in(plan, root, name, &dir, report);
+                if let Some(mode) = before.filter(|mode| !mode.contains(Mode::RUSR | Mode::XUSR)) {
+                    // As the run left it.
+                    let _ = ringfence_sys::chmod_open(&dir, mode);
+                }
+            }
+            Err(error) => {
+                let at = root.path().join(name);
+                let at = at.display();
+                report.gaps.push(format!("a new repository was not looked for in `{at}`: {error}"));
+            }
+        }
+    }
+
+    fn new_repository_in(
+        &self,
+        plan: &Plan,
+        root: &Tree<'_>,
+        name: &Path,
+        dir: &OwnedFd,
+        report: &mut GitReport,
+    ) {
         let (checkout, budget) = (root.path().join(name), root.budget());
         let at = checkout.join(".git");
-        let git = name.join(".git");
-        let Some(stat) = stat_at(root, &git) else {
+        let Some(stat) = stat_at(dir, ".git") else {
             // A repository may also be its own git directory.
-            if stat_at(root, name.join("HEAD")).is_some()
-                && let Ok(sub) = open_beneath(root, name)
-            {
-                self.bare(&sub, &checkout, budget, report);
+            if stat_at(dir, "HEAD").is_some() {
+                self.bare(plan, dir, &checkout, budget, report);
             }
             return;
         };
@@ -371,12 +418,11 @@ impl GitWatch {
             !is_known && (self.began.is_recent(&stat) || self.began.is_recent_below(root, name));
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && points_into(root, &git, &root.path().join(".git/worktrees"));
+            && is_checkout_of_a_worktree(root, &at);
         if !is_new || is_pointer {
             return;
         }
-        let Ok(parent) = open_beneath(root, name) else { return };
-        judge_new(&parent, &checkout, budget, report);
+        judge_new(dir, &checkout, budget, report);
     }
 }
 
@@ -637,7 +683,7 @@ impl Compare<'_> {
                 return Ok(true);
             }
         }
-        let Ok(hooks) = untrusted::open_directory_beneath(&git_dir, Path::new("hooks")) else {
+        let Some(hooks) = untrusted::open_to_judge(&git_dir, Path::new("hooks"))? else {
             return Ok(false);
         };
         let (mut changed, mut n) = (false, 0);
@@ -788,13 +834,10 @@ struct After {
 /// Returns true if git would execute a file of the repository in `dir`: a fresh clone has neither hooks nor a
 /// configuration that names a program.
 fn executes(dir: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
-    let Ok(git) = open_beneath(dir, Path::new(".git")) else { return Ok(true) };
-    let is_directory = rustix::fs::fstat(&git)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    if !is_directory {
-        return Ok(true);
+    match untrusted::open_to_judge(dir, Path::new(".git"))? {
+        Some(git) => executes_in(&git, budget),
+        None => Ok(true),
     }
-    executes_in(&git, budget)
 }
 
 /// The same of a git directory.
@@ -808,7 +851,7 @@ fn executes_in(git: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
         Err(error) if !error.is_missing() => return Ok(true),
         _ => {}
     }
-    let Ok(hooks) = untrusted::open_directory_beneath(git, Path::new("hooks")) else {
+    let Some(hooks) = untrusted::open_to_judge(git, Path::new("hooks"))? else {
         return Ok(stat_at(git, "hooks").is_some());
     };
     let mut active = false;
@@ -819,13 +862,22 @@ fn executes_in(git: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
     Ok(active)
 }
 
-fn points_into(dir: impl AsFd, git: &Path, parent: &Path) -> bool {
-    let Ok(text) = untrusted::read_beneath(dir, git, POINTER_BYTES_MAX) else { return false };
-    let Some(target) = text.trim_ascii().strip_prefix(b"gitdir: ") else { return false };
-    let from = parent.parent().and_then(Path::parent).unwrap_or(parent);
-    let base = git.parent().unwrap_or(git);
-    let target = lexical(&from.join(base).join(OsStr::from_bytes(target)));
-    target.parent() == Some(parent)
+/// Returns true if the file `git`, below the workspace `root`, names a worktree of the workspace's repository, and that names
+/// this very file as its checkout's. Any other file that names it makes its repository look at another directory.
+fn is_checkout_of_a_worktree(root: &Tree<'_>, git: &Path) -> bool {
+    let target = || {
+        let below = git.strip_prefix(root.path()).ok()?;
+        let text = untrusted::read_beneath(root, below, POINTER_BYTES_MAX).ok()?;
+        let target = text.trim_ascii().strip_prefix(b"gitdir: ")?;
+        let admin = lexical(&git.parent()?.join(OsStr::from_bytes(target)));
+        if admin.parent()? != root.path().join(".git/worktrees") {
+            return None;
+        }
+        let pointer = admin.strip_prefix(root.path()).ok()?.join("gitdir");
+        let back = untrusted::read_beneath(root, &pointer, POINTER_BYTES_MAX).ok()?;
+        Some(lexical(&admin.join(OsStr::from_bytes(back.trim_ascii()))))
+    };
+    target().is_some_and(|target| target == git)
 }
 
 /// Returns true if the run had a mount at `path` or below it: it existed before, and was protected.
@@ -836,10 +888,8 @@ fn mounts_below(plan: &Plan, path: &Path) -> bool {
 }
 
 fn worktrees(dir: &OwnedFd, budget: &Budget) -> Result<Vec<OsString>, CallError> {
-    match untrusted::open_directory_beneath(dir, Path::new("worktrees")) {
-        Ok(list) => untrusted::list_directories(&list, budget, 256),
-        Err(_) => Ok(Vec::new()),
-    }
+    let list = untrusted::open_to_judge(dir, Path::new("worktrees"))?;
+    list.map_or(Ok(Vec::new()), |list| untrusted::list_directories(&list, budget, 256))
 }
 
 /// Moves an entry to a free name in `to_dir`; makes `dir` writable first if its owner, the caller, may not write it.
@@ -861,10 +911,8 @@ fn rename_aside(
             Ok(()) => return Ok(to),
             Err(Errno::EXIST) if n < ASIDE_NAMES_MAX => n += 1,
             Err(Errno::ACCESS) if !opened_up => {
-                use std::os::fd::AsRawFd as _;
                 opened_up = true;
-                let path = format!("/proc/self/fd/{}", dir.as_raw_fd());
-                rustix::fs::chmod(path, rustix::fs::Mode::RWXU)?;
+                ringfence_sys::give_owner_access(dir)?;
             }
             Err(errno) => return Err(errno),
         }

@@ -76,7 +76,7 @@ impl Drop for Janitor {
         // A byte means that everything is cleaned up. If the write fails, the janitor cleans up again and finds
         // nothing.
         let _ = rustix::io::write(&self.alive, b"d");
-        let _ = ringfence_sys::reap_pid(self.pid, true);
+        let _ = ringfence_sys::reap_pid(self.pid);
     }
 }
 

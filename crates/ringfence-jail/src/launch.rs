@@ -61,7 +61,7 @@ pub enum RunIdentity {
 /// A child forked before its plan is known; meanwhile it does the steps that every run begins with. Dropping it kills
 /// it.
 pub struct PreforkedChild {
-    born: UnsupervisedChild,
+    child: UnsupervisedChild,
     /// On v2, the leaf it was forked into; dropped after the child, because only an empty cgroup can be removed.
     leaf: Option<Box<Leaf>>,
     identity: Identity,
@@ -101,17 +101,17 @@ impl PreforkedChild {
         let leaf = leaf_before_fork()?;
         let (signals, before) = block_signals()?;
         let wires = ChildFds::new(signals)?;
-        let kinds = child::kinds(&Orders::birth());
+        let kinds = child::kinds(&Orders::initial_namespaces());
         let target = leaf.as_ref().and_then(Leaf::clone_target);
-        let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
+        let child = UnsupervisedChild::fork(wires, kinds, target, |handover| {
             walk(handover, identity, &done)
         })
         .map_err(namespaces_fault)?;
-        move_away(born.pid).map_err(cannot("cannot give the child its processors"))?;
-        born.take_identity(&identity)?;
+        move_away(child.pid).map_err(cannot("cannot give the child its processors"))?;
+        child.take_identity(&identity)?;
         let leaf = leaf.map(Box::new);
         let before = Some(before);
-        Ok(Self { born, leaf, identity, done, ready: None, before })
+        Ok(Self { child, leaf, identity, done, ready: None, before })
     }
 
     /// Starts a child for a command that the process `planner` will plan, with everything that can be done without the
@@ -125,7 +125,7 @@ impl PreforkedChild {
             && let Ok(parent) = cgroup::find_parent()
         {
             let leaf = Leaf::new(&parent).and_then(|mut leaf| {
-                leaf.add_process(child.born.pid)?;
+                leaf.add_process(child.child.pid)?;
                 Ok(leaf)
             });
             child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
@@ -144,7 +144,7 @@ impl PreforkedChild {
     }
 
     fn wait_until_ready(&self) -> Result<(), LaunchError> {
-        let control = self.born.control()?;
+        let control = self.child.control()?;
         let by = Instant::now() + READY_MAX;
         let is_heard = ringfence_sys::ready_by(control, PollFlags::IN, by);
         match is_heard
@@ -165,11 +165,11 @@ impl PreforkedChild {
             Ok(plumbing) => {
                 let translation = self.ready.and_then(|ready| ready.translation);
                 let parts = Parts { leaf, translation, ..Parts::default() };
-                go_on(self.born, task, plumbing, parts)
+                supply_and_supervise(self.child, task, plumbing, parts)
             }
             Err(fault) => {
                 // A leaf cannot be removed while the child is in it.
-                drop(self.born);
+                drop(self.child);
                 drop(leaf);
                 Err(fault)
             }
@@ -190,7 +190,7 @@ impl PreforkedChild {
             .ok_or(LaunchError::NeedsNewChild)?;
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
         let channel = own_channel(task)?;
-        channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel }).map_err(
+        channel::send(self.child.control()?, &Message::Orders { orders, stdio, channel }).map_err(
             |error| match self.ready {
                 // It was killed while it waited.
                 Some(_) => LaunchError::NeedsNewChild,
@@ -289,15 +289,18 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, LaunchError> {
             rule.id = Some(made.id);
         }
     }
-    let born = UnsupervisedChild::fork(wires, child::kinds(&plan.birth), target, |handover| {
-        child::walk(orders, handover)
-    })
+    let child = UnsupervisedChild::fork(
+        wires,
+        child::kinds(&plan.initial_namespaces),
+        target,
+        |handover| child::walk(orders, handover),
+    )
     .map_err(|e| if namespaces { namespaces_fault(e) } else { cannot("cannot fork")(e) })?;
     if namespaces {
-        born.take_identity(&plan.identity)?;
+        child.take_identity(&plan.identity)?;
     }
     let parts = Parts { leaf, scratch, subreaper, translation: None };
-    go_on(born, task, plumbing, parts)
+    supply_and_supervise(child, task, plumbing, parts)
 }
 
 /// Moves a child to another processor than this one. Both have work to do, but the kernel often queues a new child behind
@@ -364,8 +367,8 @@ struct Parts {
 }
 
 /// Prepares the resources that a forked child waits for, then supervises it to its end.
-fn go_on(
-    born: UnsupervisedChild,
+fn supply_and_supervise(
+    child: UnsupervisedChild,
     task: &Task<'_>,
     plumbing: StdioPumps,
     parts: Parts,
@@ -373,10 +376,10 @@ fn go_on(
     let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
     let Parts { mut leaf, scratch, subreaper, translation } = parts;
-    let born = born;
+    let child = child;
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
-        born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
+        child.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
     let published = match &plan.network {
         Some(network) => crate::network::publish(network)?,
         None => Vec::new(),
@@ -425,7 +428,7 @@ fn go_on(
     let credentials =
         task.credentials.map(|fd| fd.try_clone_to_owned().named(|| "dup(credentials)"));
     let credentials = credentials.transpose().map_err(cannot("cannot pass the credentials on"))?;
-    let mut running = born.into_running(task, plumbing, cleanup, cancel, git)?;
+    let mut running = child.into_running(task, plumbing, cleanup, cancel, git)?;
     running.subreaper = subreaper;
     running.credentials = credentials;
     running.published = published;
@@ -602,7 +605,7 @@ impl Drop for UnsupervisedChild {
     fn drop(&mut self) {
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
-            let _ = ringfence_sys::reap_pid(self.pid, true);
+            let _ = ringfence_sys::reap_pid(self.pid);
         }
     }
 }

@@ -244,7 +244,7 @@ impl Launcher {
 impl Drop for Launcher {
     fn drop(&mut self) {
         drop(self.socket.take());
-        let _ = ringfence_sys::reap_pid(self.pid, true);
+        let _ = ringfence_sys::reap_pid(self.pid);
     }
 }
 
@@ -377,7 +377,7 @@ fn serve(socket: &OwnedFd) {
     let mut ready = ReadySupervisors::new();
     loop {
         let is_asked = has_request(socket, &mut ready);
-        while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
+        while let Ok(Some(reaped)) = ringfence_sys::try_reap_any() {
             supervisors.retain(|pid| *pid != reaped.pid);
         }
         if !is_asked {
@@ -387,7 +387,7 @@ fn serve(socket: &OwnedFd) {
         let Ok(Some(received)) = Received::next(socket) else { break };
         if received.is_alone {
             for pid in ready.end_all() {
-                let _ = ringfence_sys::reap_pid(pid, true);
+                let _ = ringfence_sys::reap_pid(pid);
                 supervisors.retain(|supervisor| *supervisor != pid);
             }
         }
@@ -409,7 +409,7 @@ fn serve(socket: &OwnedFd) {
         let _ = rustix::process::kill_process(pid, Signal::TERM);
     }
     for pid in supervisors {
-        let _ = ringfence_sys::reap_pid(pid, true);
+        let _ = ringfence_sys::reap_pid(pid);
     }
 }
 

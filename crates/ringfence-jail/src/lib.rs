@@ -6,6 +6,7 @@
 //! | `cgroup` | a cgroup leaf for one run |
 //! | `channel` | messages between supervisor and run |
 //! | `child` | executes the plan's steps in the forked child |
+//! | `disk_watch` | growth of a writable directory, deleted files included |
 //! | `file_time` | compares time stamps of files with the start of a run |
 //! | `gitfiles` | finds links, pipes and devices among git's files |
 //! | `gitindex` | parses a git index for nested repositories |
@@ -17,17 +18,20 @@
 //! | `launch` | forks the child and prepares its resources |
 //! | `launcher` | a single-threaded process that launches runs for a threaded caller |
 //! | `locked_dir` | directories locked by their run, and sweeping of abandoned ones |
+//! | `memory_watch` | memory of a run's processes, without a cgroup |
 //! | `mounts` | builds the new root |
 //! | `network` | the helper that makes a run's connections, and its reports |
 //! | `open` | opens exactly the file that was surveyed |
 //! | `output_buffer` | the output so far of a running program |
 //! | `plan_transfer` | sends plans to another process |
 //! | `probe` | probes kernel features |
+//! | `proc` | reads processes in `/proc` |
 //! | `ready` | supervisors that wait for a command with half of its fence made |
 //! | `registry` | records of placeholders and nested repositories |
 //! | `seccomp_notify` | answers the filter's notifications |
 //! | `secret_source` | values of secrets, read on the host |
 //! | `ssh_agent` | connects to the user's SSH agent; denials of what was not asked of it |
+//! | `stdin_pump` | a pipe of the caller's as the program's stdin |
 //! | `stdio` | the program's stdin, stdout and stderr |
 //! | `subreaper` | processes of a run without a pid namespace |
 //! | `supervise` | supervises a run to the death of its last process |
@@ -42,6 +46,7 @@
 mod cgroup;
 mod channel;
 mod child;
+mod disk_watch;
 #[cfg(test)]
 mod fake_peer;
 mod file_time;
@@ -55,17 +60,20 @@ mod landlock;
 mod launch;
 mod launcher;
 mod locked_dir;
+mod memory_watch;
 mod mounts;
 mod network;
 mod open;
 mod output_buffer;
 mod plan_transfer;
 pub mod probe;
+mod proc;
 mod ready;
 mod registry;
 mod seccomp_notify;
 mod secret_source;
 mod ssh_agent;
+mod stdin_pump;
 mod stdio;
 mod subreaper;
 mod supervise;
@@ -77,10 +85,12 @@ mod workspace_lock;
 pub use gitwatch::SetAside;
 pub use launch::{LaunchError, Permit, PreforkedChild, RunIdentity, Task, run};
 pub use launcher::{LaunchRequest, Launched, Launcher, become_launcher_if_asked};
+pub use memory_watch::anonymous_bytes;
 pub use network::allow_network_helper;
 pub use output_buffer::{
     MakeFilter, OutputBuffer, OutputFilter, OutputSnapshot, OutputStream, Piece, Tail,
 };
+pub use proc::cpu_so_far;
 pub use registry::Registry;
 pub use ringfence_sys::untrusted::make_directory;
 pub use ringfence_sys::{
@@ -91,4 +101,3 @@ pub use secret_source::read_secret;
 pub use ssh_agent::start_ssh_agent;
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};
-pub use watchdog::{anonymous_bytes, cpu_so_far};

@@ -21,7 +21,7 @@ pub fn listener() -> Result<(), CallError> {
     let allow = [Instruction { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 }];
     in_child("seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)", move || {
         rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
-        ringfence_sys::seccomp::install(&allow, true).map(|_| ())
+        ringfence_sys::seccomp::install_with_listener(&allow).map(drop)
     })
 }
 
@@ -53,7 +53,7 @@ fn in_namespaces(
     work: impl FnOnce() -> Result<(), CallError>,
 ) -> Result<(), CallError> {
     let (ours, theirs) = crate::channel::pair()?;
-    match ringfence_sys::fork_into(Namespaces::BIRTH, None)? {
+    match ringfence_sys::fork_into(Namespaces::INITIAL, None)? {
         Forked::Child => {
             drop(ours);
             // Until the other side lets go, which it does when the map is written.
@@ -66,9 +66,9 @@ fn in_namespaces(
             let map = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))
                 .named(|| "write(uid_map)");
             drop(ours);
-            let reaped = ringfence_sys::reap_pid(pid, true)?;
+            let reaped = ringfence_sys::reap_pid(pid)?;
             map?;
-            judge(call, reaped.map(|r| r.ended))
+            judge(call, reaped.ended)
         }
     }
 }
@@ -95,17 +95,17 @@ fn in_child(call: &str, work: impl FnOnce() -> Result<(), CallError>) -> Result<
             ringfence_sys::exit_now(work().map_or_else(|e| e.errno.raw_os_error(), |()| 0))
         }
         Forked::Parent { pid, .. } => {
-            let reaped = ringfence_sys::reap_pid(pid, true)?;
-            judge(call, reaped.map(|r| r.ended))
+            let reaped = ringfence_sys::reap_pid(pid)?;
+            judge(call, reaped.ended)
         }
     }
 }
 
-fn judge(call: &str, ended: Option<Ended>) -> Result<(), CallError> {
+fn judge(call: &str, ended: Ended) -> Result<(), CallError> {
     match ended {
-        Some(Ended::Exited(0)) => Ok(()),
-        Some(Ended::Exited(errno)) => Err(CallError::new(call, Errno::from_raw_os_error(errno))),
-        _ => Err(CallError::new(call, Errno::IO)),
+        Ended::Exited(0) => Ok(()),
+        Ended::Exited(errno) => Err(CallError::new(call, Errno::from_raw_os_error(errno))),
+        Ended::Signaled(_) => Err(CallError::new(call, Errno::IO)),
     }
 }
 

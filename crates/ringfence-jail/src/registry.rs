@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::open::{is_on, open_exact};
+use crate::proc::start_ticks;
 use crate::workspace_lock::{WorkspaceLock, is_unsupported};
 
 /// Time to wait, for all directories of a run, until other processes have removed names in them.
@@ -864,13 +865,6 @@ fn all_roots_alone(path: &Path, budget: &Budget) -> bool {
         }
     }
     true
-}
-
-/// Start time of a process, in clock ticks since boot; together with the pid it is unique. See `proc_pid_stat(5)`: the
-/// 22nd field; the second is in parentheses and can contain anything.
-pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = ringfence_sys::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

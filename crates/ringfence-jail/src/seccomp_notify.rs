@@ -75,6 +75,7 @@ impl Listener {
         sockets: Vec<FileId>,
         connect_as: Option<(u32, u32)>,
     ) -> Self {
+        ringfence_sys::seccomp::take_turns_on_one_processor(&fd);
         Self {
             fd: Arc::new(fd),
             spec,

@@ -19,8 +19,8 @@ fn install() -> Option<OwnedFd> {
     let insns: Vec<Instruction> =
         insns.iter().map(|i| Instruction { code: i.code, jt: i.jt, jf: i.jf, k: i.k }).collect();
     rustix::thread::set_no_new_privs(true).unwrap();
-    match ringfence_sys::seccomp::install(&insns, true) {
-        Ok(listener) => listener,
+    match ringfence_sys::seccomp::install_with_listener(&insns) {
+        Ok(listener) => Some(listener),
         Err(error) => {
             ringfence_testing::missing("notify", &error.to_string());
             None
@@ -203,7 +203,7 @@ fn a_run_that_dies_in_the_middle_of_a_call_gets_no_answer() {
         })
         .unwrap();
         drop(theirs);
-        ringfence_sys::reap_pid(pid, true).unwrap().unwrap().ended
+        ringfence_sys::reap_pid(pid).unwrap().ended
     });
     let received = soon(|| {
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

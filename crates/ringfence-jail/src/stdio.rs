@@ -1,6 +1,6 @@
-//! The program's stdin, stdout and stderr. Pipes are passed through; a file, socket or device of the caller's never is,
-//! because the holder of such a descriptor can chmod, reconnect or reopen the object behind it: its bytes are copied
-//! instead.
+//! The program's stdin, stdout and stderr. Pipes to write to are passed through; a pipe to read from, a file, socket or device
+//! of the caller's never is, because the holder of such a descriptor can write to, chmod, reconnect or reopen the object
+//! behind it: its bytes are copied instead.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::PipeFlags;
 
 use crate::output_buffer::{MakeFilter, OutputFilter};
+use crate::stdin_pump::StdinPump;
 
 /// Bytes moved at once. A pipe holds 64 KiB.
 const CHUNK: usize = 64 << 10;
@@ -91,7 +92,34 @@ pub(crate) struct StdioPumps {
     /// True if the caller needs resource usage even of a successful run.
     pub(crate) counts_wanted: bool,
     pub(crate) pumps: Vec<Pump>,
+    /// From a pipe of the caller's.
+    pub(crate) stdin: Option<StdinPump>,
     pub(crate) captures: Vec<Capture>,
+    /// Pipes of the caller's that the run writes to.
+    shared: Vec<SharedPipe>,
+}
+
+/// A pipe of the caller's that the run has too. Dropping it restores its flags: `O_NONBLOCK` belongs to the open file, which the
+/// caller goes on with.
+#[derive(Debug)]
+struct SharedPipe {
+    fd: OwnedFd,
+    flags: OFlags,
+}
+
+impl SharedPipe {
+    fn new(fd: BorrowedFd<'_>) -> Result<Self, CallError> {
+        let flags = rustix::fs::fcntl_getfl(fd).named(|| "fcntl(F_GETFL)")?;
+        Ok(Self { fd: dup(fd)?, flags })
+    }
+}
+
+impl Drop for SharedPipe {
+    fn drop(&mut self) {
+        if rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|now| now != self.flags) {
+            let _ = rustix::fs::fcntl_setfl(&self.fd, self.flags);
+        }
+    }
 }
 
 /// Copies one way between a descriptor of the caller's and a pipe of the run's. Never waits for either.
@@ -107,6 +135,16 @@ pub(crate) struct Pump {
     lost: Option<Errno>,
     /// Rewrites what is copied.
     filter: Option<Box<dyn OutputFilter>>,
+    /// A file of the caller's that is read.
+    file: Option<SharedFile>,
+}
+
+/// A file that is copied to the program's stdin, and the end that the program reads. What it did not read is given back by the
+/// file's position, which other programs of the caller may share: `while read f; do ringfence run …; done < list`.
+#[derive(Debug)]
+struct SharedFile {
+    file: OwnedFd,
+    inside: OwnedFd,
 }
 
 /// A descriptor that is read from or written to without waiting.
@@ -203,12 +241,23 @@ pub(crate) fn prepare(
         None
     } else {
         Some(match classify(stdin, "stdin")? {
-            Class::Pass => dup(stdin).map_err(wrap)?,
-            Class::Copy => {
+            Class::Pipe if !matches!(mode, StdioMode::Given) => {
+                let (pump, inside) = StdinPump::new(stdin).map_err(wrap)?;
+                plumbing.stdin = Some(pump);
+                inside
+            }
+            Class::Pipe | Class::Null => dup(stdin).map_err(wrap)?,
+            class @ (Class::File | Class::Copy) => {
                 let (read, write) = pipe().map_err(wrap)?;
                 let from = End::of_caller(stdin, OFlags::RDONLY).map_err(wrap)?;
                 let to = End::of_pipe(write).map_err(wrap)?;
-                plumbing.pumps.push(Pump::new(from, to, None));
+                let mut pump = Pump::new(from, to, None);
+                if matches!(class, Class::File) {
+                    let file = dup(stdin).map_err(wrap)?;
+                    let inside = dup(read.as_fd()).map_err(wrap)?;
+                    pump.file = Some(SharedFile { file, inside });
+                }
+                plumbing.pumps.push(pump);
                 read
             }
         })
@@ -228,12 +277,20 @@ pub(crate) fn prepare(
             let (read, write) = pipe().map_err(wrap)?;
             let from = End::of_pipe(read).map_err(wrap)?;
             let to = End::of_caller(fd, OFlags::WRONLY).map_err(wrap)?;
-            plumbing.pumps.push(Pump { filter: Some(make()), ..Pump::new(from, to, Some(name)) });
+            let mut pump = Pump::new(from, to, Some(name));
+            pump.filter = Some(make());
+            plumbing.pumps.push(pump);
             return Ok(Some(write));
         }
         Ok::<_, Problem>(Some(match classify(fd, name)? {
-            Class::Pass => dup(fd).map_err(wrap)?,
-            Class::Copy => {
+            Class::Pipe => {
+                if !matches!(mode, StdioMode::Given) {
+                    plumbing.shared.push(SharedPipe::new(fd).map_err(wrap)?);
+                }
+                dup(fd).map_err(wrap)?
+            }
+            Class::Null => dup(fd).map_err(wrap)?,
+            Class::File | Class::Copy => {
                 let (read, write) = pipe().map_err(wrap)?;
                 let from = End::of_pipe(read).map_err(wrap)?;
                 let to = End::of_caller(fd, OFlags::WRONLY).map_err(wrap)?;
@@ -247,8 +304,15 @@ pub(crate) fn prepare(
     Ok(([stdin, stdout, stderr], plumbing))
 }
 
+/// What a descriptor of the caller's is.
 enum Class {
-    Pass,
+    /// A pipe without a name.
+    Pipe,
+    /// `/dev/null`.
+    Null,
+    /// A regular file.
+    File,
+    /// Anything else whose bytes are copied.
     Copy,
 }
 
@@ -258,14 +322,15 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
     match FileType::from_raw_mode(stat.st_mode) {
         // A pipe without a name. The holder of a named one can change its permissions.
         FileType::Fifo if rustix::fs::fstatfs(fd).is_ok_and(|s| s.f_type == PIPEFS_MAGIC) => {
-            Ok(Class::Pass)
+            Ok(Class::Pipe)
         }
         // Major 1, minor 3: /dev/null, the same inside.
         FileType::CharacterDevice
             if (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)) == (1, 3) =>
         {
-            Ok(Class::Pass)
+            Ok(Class::Null)
         }
+        FileType::RegularFile => Ok(Class::File),
         FileType::Directory | FileType::BlockDevice => Err(Problem::usage(
             Code::StdioUnsafe,
             format!("{name} is a directory or a block device, which would reach past the fence"),
@@ -278,7 +343,8 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
 impl Pump {
     fn new(from: End, to: End, output: Option<&'static str>) -> Self {
         let (from, to) = (Some(from), Some(to));
-        Self { from, to, buffer: Vec::new(), sent: 0, output, lost: None, filter: None }
+        let buffer = Vec::new();
+        Self { from, to, buffer, sent: 0, output, lost: None, filter: None, file: None }
     }
 
     /// The descriptor and events to poll for, if any.
@@ -356,6 +422,17 @@ impl Pump {
     }
 }
 
+impl Drop for Pump {
+    fn drop(&mut self) {
+        let Some(SharedFile { file, inside }) = &self.file else { return };
+        let in_pipe = rustix::io::ioctl_fionread(inside).unwrap_or(0);
+        let unread = in_pipe + (self.buffer.len() - self.sent) as u64;
+        if let Some(back) = i64::try_from(unread).ok().filter(|n| *n > 0) {
+            let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Current(-back));
+        }
+    }
+}
+
 impl Capture {
     /// Captures the available bytes.
     pub(crate) fn step(&mut self, buffer: &mut Vec<u8>) {
@@ -392,11 +469,11 @@ impl From<Errno> for Failed {
     }
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {
+pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2")
 }
 
-fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
+pub(crate) fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")
 }
 
@@ -408,7 +485,7 @@ pub(crate) fn unblocked(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
 }
 
 /// Opens the same pipe or terminal again, non-blocking.
-fn reopened(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
+pub(crate) fn reopened(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd;
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());

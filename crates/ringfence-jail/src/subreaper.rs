@@ -8,7 +8,7 @@ use ringfence_sys::{CallError, Named};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::watchdog::{children_by_scan, children_of, tree};
+use crate::proc::{children_by_scan, children_of, tree};
 
 /// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
 const DEATH_MAX: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ impl Subreaper {
     pub(crate) fn reap_dead(&self, program: i32, helpers: &[i32]) -> Vec<Reaped> {
         let children = self.children(helpers).into_iter().filter(|pid| *pid != program);
         let reaped = |pid| {
-            let end = ringfence_sys::reap_pid(pid, false).ok()??;
+            let end = ringfence_sys::try_reap_pid(pid).ok()??;
             Some(Reaped { cpu: end.cpu })
         };
         children.filter_map(reaped).collect()
@@ -64,7 +64,7 @@ impl Subreaper {
                 kill(child);
                 tree(child).into_iter().skip(1).for_each(kill);
             }
-            while let Ok(Some(_)) = ringfence_sys::reap_any(false) {}
+            while let Ok(Some(_)) = ringfence_sys::try_reap_any() {}
             if self.is_over(helpers) {
                 return true;
             }

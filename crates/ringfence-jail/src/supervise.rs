@@ -17,12 +17,14 @@ use crate::gitfiles;
 use crate::gitwatch::{Budgets, GitWatch, SetAside};
 use crate::janitor::{Cleanup, Janitor, Scratch};
 use crate::network::Capture;
+use crate::proc;
 use crate::registry::Registry;
 use crate::seccomp_notify::Listener;
+use crate::stdin_pump::StdinPump;
 use crate::stdio::{Output, Pump, StdioPumps};
 use crate::subreaper::Subreaper;
 use crate::terminal::Terminal;
-use crate::watchdog::{self, ExceededLimit, RunTree, Watchdog};
+use crate::watchdog::{ExceededLimit, RunTree, Watchdog};
 
 /// Messages of a child that are read after its death.
 const LAST_MESSAGES_MAX: usize = 64;
@@ -204,6 +206,7 @@ enum Source {
     Master,
     Stdin,
     Stdout,
+    StdinPipe,
     Pump(usize),
     Capture(usize),
 }
@@ -265,7 +268,7 @@ impl<'a> Supervisor<'a> {
             Err(error) => {
                 // Never leave a run unsupervised.
                 self.kill();
-                let _ = ringfence_sys::reap_pid(self.run.pid, true);
+                let _ = ringfence_sys::reap_pid(self.run.pid);
                 self.kill_detached();
                 Err(error)
             }
@@ -298,6 +301,9 @@ impl<'a> Supervisor<'a> {
                     Source::Stdin => terminal[1] = flags,
                     Source::Stdout => terminal[2] = flags,
                     Source::Pump(i) => self.run.plumbing.pumps[i].step(),
+                    Source::StdinPipe => {
+                        self.run.plumbing.stdin.iter_mut().for_each(StdinPump::step);
+                    }
                     Source::Capture(i) => {
                         self.run.plumbing.captures[i].step(&mut self.buffer);
                     }
@@ -366,6 +372,10 @@ impl<'a> Supervisor<'a> {
                     fds.push(PollFd::from_borrowed_fd(fd, flags));
                 }
             }
+        }
+        if let Some((fd, flags)) = self.run.plumbing.stdin.as_ref().and_then(StdinPump::wants) {
+            sources.push(Source::StdinPipe);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
         for (i, pump) in self.run.plumbing.pumps.iter().enumerate() {
             if let Some((fd, flags)) = pump.wants() {
@@ -476,7 +486,7 @@ impl<'a> Supervisor<'a> {
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
             Ok(Some(_)) => {}
-            // A message that is none, or whose descriptor did not arrive: without it the run would not be supervised.
+            // An invalid message, or one whose descriptor did not arrive: without it the run would not be supervised.
             Err(error) => {
                 self.report_open = false;
                 return Err(error.into());
@@ -652,7 +662,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn finish(mut self) -> Result<Finished, NotStarted> {
-        let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
+        let reaped = ringfence_sys::reap_pid(self.run.pid)?;
         let all_ended = self.kill_detached();
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         match (self.stopped, self.started) {
@@ -673,14 +683,13 @@ impl<'a> Supervisor<'a> {
             return Err(NotStarted::Supervisor(error));
         }
         self.drain();
-        let ending = match (self.ended, reaped.map(|r| r.ended)) {
-            (Some(Ended::Exited(code)), _) => Ending::Exited(code),
-            (Some(Ended::Signaled(number)), _) => Ending::Signaled(number),
-            (None, Some(Ended::Exited(code))) if !self.plan_has_init() => Ending::Exited(code),
-            (None, Some(Ended::Signaled(number))) if !self.plan_has_init() => {
-                Ending::Signaled(number)
-            }
-            (None, _) => Ending::Swept,
+        // Of the run's own PID 1 only its word about the program counts.
+        let ended =
+            if self.plan_has_init() { self.ended } else { self.ended.or(Some(reaped.ended)) };
+        let ending = match ended {
+            Some(Ended::Exited(code)) => Ending::Exited(code),
+            Some(Ended::Signaled(number)) => Ending::Signaled(number),
+            None => Ending::Swept,
         };
         // A program that passed its output through and succeeded needs no counts.
         let asked = self.run.plumbing.counts_wanted || ending != Ending::Exited(0);
@@ -707,10 +716,10 @@ impl<'a> Supervisor<'a> {
             output,
             denials,
             wall,
-            cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
+            cpu: reaped.cpu,
             // For a killed tree the kernel reports only its init, which used next to nothing.
             memory_peak_bytes: memory_peak_bytes
-                .or(reaped.map(|r| r.memory_peak_bytes).max(memory_found)),
+                .or(Some(reaped.memory_peak_bytes).max(memory_found)),
             oom_kills,
             forks_refused,
             protected_created: report.created,
@@ -789,7 +798,7 @@ fn report_budgets(plan: &Plan) -> Budgets {
 /// Kills every process below `root`, until a walk finds none.
 fn kill_tree(root: i32) {
     for _ in 0..100 {
-        let below = watchdog::tree(root);
+        let below = proc::tree(root);
         let mut any = false;
         for pid in below.into_iter().filter_map(Pid::from_raw) {
             any |= rustix::process::kill_process(pid, Signal::KILL).is_ok();

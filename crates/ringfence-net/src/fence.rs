@@ -109,7 +109,7 @@ pub(crate) fn confine(user: Option<(u32, u32)>) -> Result<(), CallError> {
     rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
     confine_files()?;
     // Last: it refuses the calls above.
-    ringfence_sys::seccomp::install(&filter()?, false).map(|_| ())
+    ringfence_sys::seccomp::install(&filter()?)
 }
 
 fn confine_files() -> Result<(), CallError> {

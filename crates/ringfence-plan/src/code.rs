@@ -262,7 +262,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         identity,
         placeholders: Vec::new(),
         cgroup,
-        birth: Namespace::BIRTH.to_vec(),
+        initial_namespaces: Namespace::INITIAL.to_vec(),
         setup,
         payload,
         seccomp: Some(seccomp),

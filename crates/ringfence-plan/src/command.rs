@@ -379,7 +379,7 @@ fn namespaces(
         identity,
         placeholders,
         cgroup: cgroup(limits, resources),
-        birth: Namespace::BIRTH.to_vec(),
+        initial_namespaces: Namespace::INITIAL.to_vec(),
         setup,
         payload,
         seccomp,
@@ -605,11 +605,20 @@ pub(crate) fn cgroup(limits: &Limits, resources: ResourceFence) -> Option<Cgroup
     })
 }
 
+/// Maximum number of queued signals and timers of a command's user. Programs with a timer for each of their threads have
+/// hundreds.
+const SIGNALS_MAX: u64 = 4096;
+
 pub(crate) fn rlimits(limits: &Limits, resources: ResourceFence) -> Vec<Rlimit> {
     let mut list = vec![
         Rlimit { resource: Resource::Core, max: CORE_LIMIT },
         Rlimit { resource: Resource::Memlock, max: MEMLOCK_BYTES_MAX },
         Rlimit { resource: Resource::Msgqueue, max: 0 },
+        // Counted for the user, on the host too: queued signals and timers.
+        Rlimit { resource: Resource::Sigpending, max: SIGNALS_MAX },
+        // Where the host lets its users go before others, the run would go before its supervisor.
+        Rlimit { resource: Resource::Rtprio, max: 0 },
+        Rlimit { resource: Resource::Nice, max: 0 },
     ];
     let mut add = |resource, max: Option<u64>| {
         if let Some(max) = max {
@@ -697,18 +706,22 @@ pub(crate) fn git_indexes(request: &Request) -> Vec<GitIndex> {
 pub(crate) fn git_dirs(request: &Request) -> Vec<WritableDir> {
     let mut dirs: Vec<WritableDir> = Vec::new();
     for writable in &request.writable {
-        let linked = writable.git.linked.as_deref().map(|linked| &linked.root);
-        let roots = [Some(&writable.root), linked];
+        let linked = writable.git.linked.as_deref();
+        let roots = [Some(&writable.root), linked.map(|linked| &linked.root)];
         let indexes = writable.git.indexes.iter();
         let inside = indexes.filter(|index| {
             roots.iter().flatten().any(|root| index.git_dir.starts_with(&root.path))
         });
-        let own =
+        let of_indexes =
             inside.map(|index| WritableDir { path: index.git_dir.clone(), id: index.git_dir_id });
-        let common = linked.map(|root| WritableDir { path: root.path.clone(), id: root.id });
-        for dir in own.chain(common) {
-            // An administrative directory of a worktree is checked together with its repository.
-            if !dirs.iter().any(|known| dir.path.starts_with(&known.path)) {
+        let surveyed = writable.git.dirs.iter().chain(linked.iter().flat_map(|l| &l.git.dirs));
+        let common = linked.map(|l| WritableDir { path: l.root.path.clone(), id: l.root.id });
+        for dir in surveyed.cloned().chain(common).chain(of_indexes) {
+            // The administrative directory of a worktree is searched together with its repository.
+            let is_searched = |known: &WritableDir| {
+                dir.path == known.path || dir.path.starts_with(known.path.join("worktrees"))
+            };
+            if !dirs.iter().any(is_searched) {
                 dirs.push(dir);
             }
         }

@@ -132,6 +132,8 @@ pub struct GitFacts {
     pub gaps: Vec<String>,
     /// Indexes that the run may write, or whose nested repositories lie where it may write.
     pub indexes: Vec<GitIndex>,
+    /// Git directories that the run may write, with or without a checkout.
+    pub dirs: Vec<WritableDir>,
 }
 
 /// An index whose nested repositories are compared after the run.

@@ -122,7 +122,7 @@ pub(crate) fn landlock(
         identity,
         placeholders: Vec::new(),
         cgroup: cgroup(limits, resources),
-        birth: Vec::new(),
+        initial_namespaces: Vec::new(),
         setup: Vec::new(),
         payload,
         enforcement: Enforcement {

@@ -110,7 +110,7 @@ pub fn plan_one_shot(
             pids_max: limits.pids.map(|n| n.get().saturating_add(1)),
             count_cpu: limits.cpu.is_some(),
         }),
-        birth: Namespace::BIRTH.to_vec(),
+        initial_namespaces: Namespace::INITIAL.to_vec(),
         setup,
         payload,
         seccomp: Some(seccomp),

@@ -121,13 +121,13 @@ impl Orders {
         }
     }
 
-    /// The namespaces a child that begins early is born into.
-    pub fn birth() -> Vec<Namespace> {
-        Namespace::BIRTH.to_vec()
+    /// Namespaces that a child is created in before its plan.
+    pub fn initial_namespaces() -> Vec<Namespace> {
+        Namespace::INITIAL.to_vec()
     }
 
     /// Returns true if a child that has done these steps can continue with this plan.
     pub fn can_follow(plan: &Plan, done: &[Step]) -> bool {
-        plan.birth == Self::birth() && plan.setup.starts_with(done)
+        plan.initial_namespaces == Self::initial_namespaces() && plan.setup.starts_with(done)
     }
 }

@@ -23,8 +23,9 @@ pub struct Plan {
     pub placeholders: Vec<Placeholder>,
     /// cgroup limits, null when rlimits and the watchdog stand in.
     pub cgroup: Option<CgroupPlan>,
-    /// Namespaces the first process is born into.
-    pub birth: Vec<Namespace>,
+    /// Namespaces that the first process is created in.
+    #[serde(rename = "birth")]
+    pub initial_namespaces: Vec<Namespace>,
     /// Steps of the first process, in order.
     pub setup: Vec<Step>,
     /// Steps of the program's own process before it becomes the program, in order.
@@ -204,7 +205,7 @@ pub enum Namespace {
 
 impl Namespace {
     /// Namespaces that a child must be forked into.
-    pub const BIRTH: [Self; 3] = [Self::User, Self::Mount, Self::Pid];
+    pub const INITIAL: [Self; 3] = [Self::User, Self::Mount, Self::Pid];
     /// Namespaces that it can enter by itself.
     pub const REST: [Self; 4] = [Self::Network, Self::Ipc, Self::Uts, Self::Cgroup];
 
@@ -394,6 +395,10 @@ pub enum Resource {
     Nproc,
     /// POSIX message queue bytes.
     Msgqueue,
+    /// Real-time priority.
+    Rtprio,
+    /// Priority above the ordinary one.
+    Nice,
 }
 
 /// One resource limit.

@@ -94,8 +94,8 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
             writeln!(out, "  {}", shown(&p.root.join(&p.path)))?;
         }
     }
-    if !plan.birth.is_empty() {
-        let names: Vec<&str> = plan.birth.iter().map(|n| n.name()).collect();
+    if !plan.initial_namespaces.is_empty() {
+        let names: Vec<&str> = plan.initial_namespaces.iter().map(|n| n.name()).collect();
         writeln!(out, "\nborn into new namespaces: {}", names.join(", "))?;
     }
     steps(out, "setup", &plan.setup)?;

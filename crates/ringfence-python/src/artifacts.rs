@@ -2,6 +2,7 @@
 //! opened.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,6 +17,9 @@ use rustix::io::Errno;
 
 /// Maximum number of files listed.
 const FILES_MAX: usize = 1000;
+
+/// Maximum size of their paths, which the answer and what is kept of a run hold.
+const PATH_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
@@ -48,14 +52,23 @@ pub struct LeftOut {
 #[derive(Debug)]
 pub struct Artifacts {
     workspace: OwnedFd,
-    /// The files that were there before the run, if its directory is a session's.
-    before: Option<Snapshot>,
+    /// If its directory is a session's, the files that the run made or changed there.
+    changed: Option<Files>,
+}
+
+/// Raw names and sizes of plain files, sorted.
+#[derive(Clone, Debug, Default)]
+struct Files {
+    list: Vec<(PathBuf, u64)>,
+    is_complete: bool,
 }
 
 /// The files of a directory at one moment, to tell those that a run made or changed from the rest.
 #[derive(Debug)]
 pub struct Snapshot {
-    files: HashMap<PathBuf, FileStamp>,
+    /// By the hash of their paths, which may have thousands of bytes each.
+    files: HashMap<u64, FileStamp>,
+    hashes: RandomState,
     is_complete: bool,
     /// By the clock that the kernel takes file times from.
     taken_ns: i128,
@@ -84,7 +97,7 @@ impl Snapshot {
     /// Returns true if a file is not as it was. Of a snapshot that a bound cut short, a file that is not in it counts if
     /// it changed later.
     fn lacks(&self, path: &Path, now: FileStamp) -> bool {
-        match self.files.get(path) {
+        match self.files.get(&self.hashes.hash_one(path)) {
             Some(before) => *before != now,
             None => self.is_complete || now.changed_ns >= self.taken_ns,
         }
@@ -93,7 +106,7 @@ impl Snapshot {
 
 impl Artifacts {
     pub(crate) fn new(workspace: OwnedFd) -> Self {
-        Self { workspace, before: None }
+        Self { workspace, changed: None }
     }
 
     /// The files of a host directory.
@@ -105,9 +118,10 @@ impl Artifacts {
     /// a session, which is on disk, those `listed`.
     pub fn kept_bytes(&self, listed: &[Artifact]) -> u64 {
         let listed = listed.iter().map(|file| file.bytes).sum();
+        let is_session = self.changed.is_some();
         let is_own = rustix::fs::fstatfs(&self.workspace).map(|fs| fs.f_type == TMPFS_MAGIC);
         match is_own {
-            Ok(true) if self.before.is_none() => {
+            Ok(true) if !is_session => {
                 ringfence_sys::used_bytes(&self.workspace).map_or(u64::MAX, |held| held.max(listed))
             }
             Ok(_) => listed,
@@ -119,18 +133,19 @@ impl Artifacts {
     pub fn snapshot(&self) -> Snapshot {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         let taken_ns = i128::from(now.tv_sec) * NS_PER_S + i128::from(now.tv_nsec);
-        let mut files = HashMap::new();
+        let (mut files, hashes) = (HashMap::new(), RandomState::new());
         let is_complete = self.walk(|path, stat| {
-            files.insert(path, FileStamp::of(stat));
+            files.insert(hashes.hash_one(&path), FileStamp::of(stat));
             true
         });
-        Snapshot { files, is_complete, taken_ns }
+        Snapshot { files, hashes, is_complete, taken_ns }
     }
 
     /// Only those made or changed after a snapshot.
     #[must_use]
-    pub fn since(self, before: Snapshot) -> Self {
-        Self { before: Some(before), ..self }
+    pub fn since(self, before: &Snapshot) -> Self {
+        let changed = self.listed(Some(before));
+        Self { changed: Some(changed), ..self }
     }
 
     /// The plain files in it, by name.
@@ -140,8 +155,8 @@ impl Artifacts {
             bytes,
             media_type: media_type(&path).to_owned(),
         };
-        let (files, is_complete) = self.files();
-        Listing { artifacts: files.into_iter().map(artifact).collect(), is_complete }
+        let Files { list, is_complete } = self.files();
+        Listing { artifacts: list.into_iter().map(artifact).collect(), is_complete }
     }
 
     /// Those that a run made or changed: not the files it was given, if they are as they were.
@@ -161,22 +176,27 @@ impl Artifacts {
         })
     }
 
-    /// Their raw names and sizes; and true if the list is complete.
-    fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
-        let mut list = Vec::new();
+    fn files(&self) -> Files {
+        self.changed.clone().unwrap_or_else(|| self.listed(None))
+    }
+
+    /// The files as they are now; only those made or changed after `before`, if there is one.
+    fn listed(&self, before: Option<&Snapshot>) -> Files {
+        let (mut list, mut room) = (Vec::new(), PATH_BYTES_MAX);
         let is_complete = self.walk(|path, stat| {
-            if self.before.as_ref().is_some_and(|before| !before.lacks(&path, FileStamp::of(stat)))
-            {
+            if before.is_some_and(|before| !before.lacks(&path, FileStamp::of(stat))) {
                 return true;
             }
-            let has_room = list.len() < FILES_MAX;
+            let path_bytes = path.as_os_str().len();
+            let has_room = list.len() < FILES_MAX && path_bytes <= room;
             if has_room {
+                room -= path_bytes;
                 list.push((path, u64::try_from(stat.st_size).unwrap_or(0)));
             }
             has_room
         });
         list.sort();
-        (list, is_complete)
+        Files { list, is_complete }
     }
 
     /// Calls `each` with every plain file, which returns false for one that it has no room for. Returns true if every
@@ -230,7 +250,8 @@ impl Artifacts {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(CallError::new(format!("open({path:?}): no plain file"), Errno::NXIO));
         }
-        reopen(&place, OFlags::RDONLY).map(Into::into)
+        // A file under a lease would keep the caller waiting for its holder.
+        reopen(&place, OFlags::RDONLY | OFlags::NONBLOCK).map(Into::into)
     }
 
     /// Copies the files that a run made or changed to a directory of the host's, never through a link of either side and
@@ -245,10 +266,10 @@ impl Artifacts {
     ) -> LeftOut {
         let mut left_out = LeftOut::default();
         let mut room = bytes_max;
-        let (files, is_complete) = self.files();
+        let Files { list: files, is_complete } = self.files();
         if !is_complete {
             left_out.failed.push(format!(
-                "files beyond {FILES_MAX}, deeper than {DEPTH_MAX} directories, or in directories that cannot be opened"
+                "files beyond {FILES_MAX} or {PATH_BYTES_MAX} bytes of names, deeper than {DEPTH_MAX} directories, or in directories that cannot be opened"
             ));
         }
         for (path, bytes) in files {
@@ -270,7 +291,9 @@ impl Artifacts {
 
     fn copy_one(&self, path: &Path, root: &OwnedFd, bytes: u64) -> Result<(), CallError> {
         let source = self.open_file(path)?;
-        let parent = make_parents(root, path)?;
+        let (top, above) = (root.try_clone().named(|| "dup")?, path.parent());
+        let above = above.unwrap_or(Path::new(""));
+        let parent = untrusted::make_directories_beneath(top, above, 0o755)?;
         let name = path.file_name().unwrap_or_default();
         // Under a temporary name first: a link at the final name is replaced, not followed.
         let partial = format!(".ringfence-{}", std::process::id());
@@ -289,20 +312,6 @@ impl Artifacts {
         }
         copied
     }
-}
-
-/// The directory that `path` is in below `root`, made where it is missing.
-fn make_parents(root: &OwnedFd, path: &Path) -> Result<OwnedFd, CallError> {
-    let mut at = root.try_clone().named(|| "dup")?;
-    for name in path.parent().unwrap_or(Path::new("")).components() {
-        let name: &Path = name.as_ref();
-        match rustix::fs::mkdirat(&at, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(CallError::new(format!("mkdirat({path:?})"), errno)),
-        }
-        at = open_beneath(&at, name)?;
-    }
-    Ok(at)
 }
 
 /// Opens the file of an `O_PATH` descriptor with these flags.
@@ -377,5 +386,32 @@ mod tests {
         let names: Vec<&str> = listing.artifacts.iter().map(|a| a.path.as_str()).collect();
         assert_eq!((names.as_slice(), listing.is_complete), (&["open.csv"][..], false));
         assert!(left_out.failed[0].contains("cannot be opened"), "{left_out:?}");
+    }
+    #[test]
+    fn names_of_files_are_bounded_in_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = (0..10).fold(PathBuf::new(), |at, _| at.join("d".repeat(200)));
+        let root = dir.path().canonicalize().unwrap();
+        // By descriptors: the whole path may be longer than the kernel takes.
+        let top = untrusted::open_absolute(&root).unwrap();
+        let mut at = top.try_clone().unwrap();
+        for name in &deep {
+            rustix::fs::mkdirat(&at, Path::new(name), Mode::RWXU).unwrap();
+            at = open_beneath(&at, Path::new(name)).unwrap();
+        }
+        for n in 0..400 {
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(&at, format!("{n}"), flags, Mode::RUSR).unwrap();
+        }
+        let files = Artifacts::new(top);
+        let before = files.snapshot();
+        let listing = files.list();
+        let bytes: usize = listing.artifacts.iter().map(|file| file.path.len()).sum();
+        assert!(!listing.is_complete && !listing.artifacts.is_empty());
+        assert!(bytes <= PATH_BYTES_MAX, "{bytes}");
+        fs::write(root.join("new"), "1").unwrap();
+        let changed = files.since(&before).list();
+        let names: Vec<&str> = changed.artifacts.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!((names.as_slice(), changed.is_complete), (&["new"][..], true));
     }
 }

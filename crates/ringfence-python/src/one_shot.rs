@@ -236,7 +236,7 @@ impl Drop for Feeder {
             if let Some(pid) = Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
-            let _ = ringfence_sys::reap_pid(pid, true);
+            let _ = ringfence_sys::reap_pid(pid);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
-use ringfence_spec::{Code, Denial, DenialRule, Layer, Problem};
+use ringfence_spec::{Code, Denial, DenialRule, Layer, Problem, ProblemKind};
 use ringfence_sys::seccomp::Notification;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
@@ -36,6 +36,9 @@ const UNREAD_FRAMES_MAX: usize = 4096;
 
 /// Exit signal of a fork.
 const SIGCHLD: u64 = 17;
+
+/// The signal that ends a session without a checkpoint.
+const SIGKILL: u8 = 9;
 
 /// Maximum number of distinct refusals recorded for a cell.
 const DENIALS_MAX: usize = 50;
@@ -229,7 +232,7 @@ impl Repl {
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = |e: CallError| Problem::internal(Code::Repl, "the session is broken").cause(e);
         let began = Instant::now();
-        let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(broken)?;
+        let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(no_checkpoint)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let mut memory = MemoryWatch::new(process.host_pid, memory);
@@ -363,7 +366,8 @@ impl Repl {
         drain(&head.ends.channel, deadline)?;
         let granted = base.guard.allow_fork(head.host_pid);
         // Of a process that has one thread, and had no other when it was stopped, the fork needs no repair.
-        let alone: &[u8] = if is_single_threaded(head.host_pid) { b"1" } else { b"" };
+        let alone: &[u8] =
+            if ringfence_sys::is_process_single_threaded(head.host_pid) { b"1" } else { b"" };
         channel::send_by(&head.ends.channel, b'K', &[alone], &[inside.as_fd()], deadline)?;
         drop(inside);
         let mut born = expect(&head.ends.channel, b'P', deadline)?;
@@ -482,6 +486,7 @@ impl Drop for Granted<'_> {
 
 impl Guard {
     fn new(listener: OwnedFd, spec: FilterSpec) -> Self {
+        ringfence_sys::seccomp::take_turns_on_one_processor(&listener);
         let grant = Mutex::new(Grant::Withdrawn);
         Self { listener, spec, grant, denials: Mutex::default() }
     }
@@ -563,10 +568,14 @@ impl Guard {
     }
 }
 
-/// Returns true if a process has one thread, also none that is about to end. The kernel counts them in the links of this
-/// directory, besides its own two.
-fn is_single_threaded(host_pid: u32) -> bool {
-    rustix::fs::stat(format!("/proc/{host_pid}/task")).is_ok_and(|stat| stat.st_nlink == 3)
+/// The end of a session whose processes make no checkpoint for the next cell. They are the guest's, so this is no failure of
+/// the host's: code that uses up its processes, or replaces what answers, ends its session and nothing else.
+fn no_checkpoint(error: CallError) -> Problem {
+    let message =
+        "the session's interpreter made no checkpoint and was ended; the cell did not run";
+    Problem::new(ProblemKind::Interrupted(SIGKILL), Code::Repl, message).cause(error).hint(
+        "run it again: the next cell begins without variables; the files of a session are kept",
+    )
 }
 
 /// Drops the frames that wait in a channel. Fails if they are too many, or still come at the deadline.

@@ -1,6 +1,6 @@
 //! Computes the verdict: shape, syntax, rules, in that order. A later step is skipped if an earlier one has refused.
 
-use ringfence_spec::CodePreset;
+use ringfence_spec::{CodePreset, Hint};
 use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
@@ -44,12 +44,12 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
     let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
         for error in parsed.errors().iter().take(SYNTAX_ERRORS_MAX) {
-            findings.add(
-                &rules::SYNTAX_ERROR,
-                error.location.start().to_u32(),
-                &error.error.to_string(),
-                "repair the syntax at this place",
-            );
+            let at = error.location.start().to_u32();
+            let hint = match notebook_sign(text, at as usize) {
+                Some(sign) => Hint::NotebookLine(sign),
+                None => "repair the syntax at this place".into(),
+            };
+            findings.add(&rules::SYNTAX_ERROR, at, &error.error.to_string(), hint);
         }
         drop_broken(parsed, shape);
     } else if let Mod::Module(module) = parsed.syntax()
@@ -63,6 +63,13 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
     let mut verdict = findings.verdict(text);
     noted.note_in(&mut verdict, text);
     verdict
+}
+
+/// The sign that a line of a notebook begins with: `!pip install x`, `%matplotlib inline`.
+fn notebook_sign(text: &str, at: usize) -> Option<char> {
+    let line = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(line..)?.lines().next()?.trim_start();
+    line.chars().next().filter(|first| matches!(first, '!' | '%'))
 }
 
 /// The tree of a broken source follows no grammar; only its number of tokens bounds it.

@@ -249,6 +249,23 @@ fn deny_rules_name_themselves() {
         ("run", &[], Some("echo x >> .github/workflows/a.yml"), Some("no-ci")),
         ("run", &[], Some("cat < .github/workflows/a.yml"), None),
         ("run", &[], Some("cat .github/workflows/a.yml > x"), None),
+        // Programs that change files by their arguments.
+        ("run", &[], Some("cp a /etc/motd"), Some("no-secrets")),
+        ("run", &[], Some("cp -v a b ../etc"), Some("no-secrets")),
+        ("run", &[], Some("cp /etc/motd a"), None),
+        ("run", &[], Some("mv /etc/motd a"), Some("no-secrets")),
+        ("run", &[], Some("echo x | sudo tee -a /etc/motd"), Some("no-secrets")),
+        ("run", &[], Some("install -D -m 644 -t /etc/x a"), Some("no-secrets")),
+        ("run", &[], Some("cp --target-directory=/etc a"), Some("no-secrets")),
+        ("run", &[], Some("cp .env.example .env"), Some("no-secrets")),
+        ("run", &[], Some("cp x/.env ."), Some("no-secrets")),
+        ("run", &[], Some("dd if=a of=/etc/motd"), Some("no-secrets")),
+        ("run", &[], Some("dd if=/etc/motd of=a"), None),
+        ("run", &[], Some("sed -i s/a/b/ /etc/motd"), Some("no-secrets")),
+        ("run", &[], Some("sed s/a/b/ /etc/motd"), None),
+        ("run", &[], Some("touch -- -x /etc/motd"), Some("no-secrets")),
+        ("run", &[], Some("cp ci.yml .github/workflows/"), Some("no-ci")),
+        ("run", &[], Some("rm .github/workflows/a.yml"), Some("no-ci")),
     ] {
         for rules in [&open, &shut] {
             let verdict = decide(rules, tool, paths, line);
@@ -289,7 +306,7 @@ fn by_default_deny_everything_needs_leave() {
         "allow": [
             {"tools": ["execute_code"]},
             {"tools": ["read_file", "write_file"], "paths": ["/workspace/**"]},
-            {"tools": ["run"], "commands": [{"program": "ls"}, {"program": "git", "arguments": ["status"]}]},
+            {"tools": ["run"], "commands": [{"program": "ls"}, {"program": "cp"}, {"program": "git", "arguments": ["status"]}]},
             {"tools": ["run"], "paths": ["/workspace/out/**"]}
         ]
     }"#,
@@ -310,6 +327,8 @@ fn by_default_deny_everything_needs_leave() {
         ("run", &[], Some("sudo ls"), false),
         ("run", &[], Some("if ls"), false),
         ("run", &[], Some("git $x"), false),
+        // An allowed program may change what it likes: the list names programs, and paths of redirections.
+        ("run", &[], Some("cp a b"), true),
     ] {
         let verdict = decide(&rules, tool, paths, line);
         assert_eq!(verdict.is_allowed(), allowed, "{tool} {paths:?} {line:?}: {verdict:?}");

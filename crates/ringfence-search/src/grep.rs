@@ -32,7 +32,7 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            matches_max: 20,
+            matches_max: MATCHES_USUAL,
             context: Context::default(),
             line_chars_max: 100,
             text_bytes_max: 10 << 20,
@@ -42,8 +42,11 @@ impl Default for Bounds {
     }
 }
 
+/// Matches of a request that asks for no number.
+pub const MATCHES_USUAL: usize = 20;
+
 /// Maximum matches that a request may ask for.
-const MATCHES_MAX: usize = 200;
+pub const MATCHES_MAX: usize = 200;
 
 /// Maximum lines before and after each match that a request may ask for.
 const CONTEXT_MAX: usize = 30;

@@ -59,7 +59,9 @@ mod window;
 
 pub use chunk::{Chunk, ChunkOptions, ChunkRef, Language, NotText, chunk_text, decode, each_chunk};
 pub use file_types::FileTypes;
-pub use grep::{Bounds, Context, Cut, FileMatches, Found, Grep, Match, Report};
+pub use grep::{
+    Bounds, Context, Cut, FileMatches, Found, Grep, MATCHES_MAX, MATCHES_USUAL, Match, Report,
+};
 pub use ignore_rules::{
     IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
 };

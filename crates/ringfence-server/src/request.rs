@@ -3,36 +3,21 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use ringfence_engine::CommandCall;
 use ringfence_spec::{Code, Problem};
 
-/// Script that changes to the directory `$1` and runs the shell command `$2`. The `cd` happens inside the sandbox,
-/// where it can reach nothing that the run could not.
-const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
-
-/// Same, for an argument vector in place of a shell command.
-const WORDS_IN_DIRECTORY: &str = "cd -- \"$1\" && shift && exec \"$@\"";
-
-/// Builds the argument vector of a shell command, run in `cwd` if given.
-pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
-    let argv: Vec<String> = match cwd {
-        None => vec!["sh".into(), "-c".into(), command],
-        Some(cwd) => vec!["sh".into(), "-c".into(), IN_DIRECTORY.into(), "sh".into(), cwd, command],
-    };
-    checked(argv)
+/// Builds the argument vector of a shell command.
+pub(crate) fn shell(command: String) -> Vec<String> {
+    vec!["sh".into(), "-c".into(), command]
 }
 
-/// Same, for an argument vector that no shell interprets.
-pub(crate) fn words(argv: Vec<String>, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
-    let Some(cwd) = cwd else { return checked(argv) };
-    let inside = ["sh", "-c", WORDS_IN_DIRECTORY, "sh", &cwd].map(str::to_owned);
-    checked(inside.into_iter().chain(argv).collect())
-}
-
-fn checked(argv: Vec<String>) -> Result<Vec<OsString>, Problem> {
-    if argv.iter().any(|word| word.contains('\0')) {
+/// Builds a command from its words and the directory it starts in, if one is given.
+pub(crate) fn command(argv: Vec<String>, cwd: Option<String>) -> Result<CommandCall, Problem> {
+    if argv.iter().chain(&cwd).any(|word| word.contains('\0')) {
         return Err(Problem::usage(Code::BadArguments, "a command has no NUL in it"));
     }
-    Ok(argv.into_iter().map(OsString::from).collect())
+    let argv = argv.into_iter().map(OsString::from).collect();
+    Ok(CommandCall { argv, cwd, ..CommandCall::default() })
 }
 
 /// Converts seconds to a [`Duration`].

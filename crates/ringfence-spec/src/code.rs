@@ -338,6 +338,7 @@ names! {
     KernelAdmin, "kernel_admin", "Administration of the kernel.";
     KernelKeyring, "kernel_keyring", "Kernel keyrings.";
     KernelLog, "kernel_log", "Reading the kernel's log.";
+    Leases, "leases", "A lease on a file (`F_SETLEASE`), which holds up whatever opens the file.";
     MemoryLimit, "memory_limit", "The memory limit.";
     Metaclass, "metaclass", "Screening refuses a metaclass.";
     ModuleAsValue, "module_as_value", "Screening refuses a module handed on as a value, where its members can no longer be told.";

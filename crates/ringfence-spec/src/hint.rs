@@ -39,8 +39,11 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
+    /// Every limit.
+    pub const ALL: [Self; 5] = [Self::Timeout, Self::Cpu, Self::Memory, Self::Pids, Self::Disk];
+
     /// The setting's name.
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
             Self::Cpu => "cpu",
@@ -69,6 +72,13 @@ pub enum Hint {
     Text(String),
     /// A limit of the policy ended the run.
     Limit(LimitKind),
+    /// A limit of the policy ended the run, which a file has lowered: a flag cannot raise it.
+    LimitOfFile {
+        /// The limit.
+        kind: LimitKind,
+        /// The file.
+        file: String,
+    },
     /// The time that the caller asked for ended the run; the operator's limit is longer.
     LongerTime(Span),
     /// A module that the preset does not have.
@@ -83,6 +93,8 @@ pub enum Hint {
     Python,
     /// A program tried to start a child process.
     ChildProcess,
+    /// A line of a notebook that begins with this sign, `!` or `%`, in plain Python.
+    NotebookLine(char),
     /// No session has this id.
     NewSession,
     /// The directory to work in cannot be made writable, such as a home.
@@ -112,6 +124,12 @@ impl Hint {
             }
             Self::Limit(kind) => {
                 format!("{}; the operator's `{}` is the limit", kind.instead(), kind.name())
+            }
+            Self::LimitOfFile { kind, file } if at_command_line => {
+                format!("raise `{}` in `{file}`, which sets it", kind.name())
+            }
+            Self::LimitOfFile { kind, file } => {
+                format!("{}; `{}` in `{file}` is the limit", kind.instead(), kind.name())
             }
             Self::LongerTime(_) if at_command_line => {
                 "raise it with `--timeout`, within the operator's ceiling".to_owned()
@@ -156,6 +174,17 @@ impl Hint {
                 };
                 format!("{none}, or {way}")
             }
+            Self::NotebookLine('!') => {
+                let way = match face {
+                    Face::CommandLine => "`ringfence run`",
+                    Face::Mcp => "the tool `run_command`",
+                    Face::Rest => "a run with `command`",
+                };
+                format!("`!` is a notebook's, and this is plain Python: run the command with {way}")
+            }
+            Self::NotebookLine(sign) => {
+                format!("`{sign}` is a notebook's, and this is plain Python: leave the line out")
+            }
             Self::NewSession => {
                 let (known, make) = match face {
                     Face::CommandLine => ("`ringfence session ls`", "`ringfence session new`"),
@@ -197,9 +226,11 @@ impl Hint {
             | Self::Socket(text)
             | Self::Network(text) => edit(text),
             Self::Limit(_)
+            | Self::LimitOfFile { .. }
             | Self::LongerTime(_)
             | Self::Python
             | Self::ChildProcess
+            | Self::NotebookLine(_)
             | Self::NewSession
             | Self::OtherDirectory
             | Self::Operator { .. } => {}
@@ -238,6 +269,7 @@ impl fmt::Display for Hint {
 enum HintData {
     Text(String),
     Limit(LimitKind),
+    LimitOfFile { kind: LimitKind, file: String },
     LongerTime(Span),
     Import(String),
     Package(String),
@@ -245,6 +277,7 @@ enum HintData {
     Network(String),
     Python,
     ChildProcess,
+    NotebookLine(char),
     NewSession,
     OtherDirectory,
     Operator { command_line: String, request: String },
@@ -283,6 +316,7 @@ mod tests {
             Hint::Limit(LimitKind::Memory),
             Hint::Limit(LimitKind::Pids),
             Hint::Limit(LimitKind::Disk),
+            Hint::LimitOfFile { kind: LimitKind::Memory, file: "ringfence.toml".to_owned() },
             Hint::LongerTime(Span::secs(30)),
             Hint::Import("yaml".to_owned()),
             Hint::Package("yaml".to_owned()),
@@ -290,6 +324,8 @@ mod tests {
             Hint::Network("example.com:8443".to_owned()),
             Hint::Python,
             Hint::ChildProcess,
+            Hint::NotebookLine('!'),
+            Hint::NotebookLine('%'),
             Hint::NewSession,
             Hint::OtherDirectory,
             Hint::operator("pass `--proc none`", "to start the service with `proc` set to `none`"),
@@ -298,6 +334,7 @@ mod tests {
             match row {
                 Hint::Text(_)
                 | Hint::Limit(_)
+                | Hint::LimitOfFile { .. }
                 | Hint::LongerTime(_)
                 | Hint::Import(_)
                 | Hint::Package(_)
@@ -305,6 +342,7 @@ mod tests {
                 | Hint::Network(_)
                 | Hint::Python
                 | Hint::ChildProcess
+                | Hint::NotebookLine(_)
                 | Hint::NewSession
                 | Hint::OtherDirectory
                 | Hint::Operator { .. } => {}

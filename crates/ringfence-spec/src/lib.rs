@@ -21,6 +21,7 @@
 //! | `quantity` | sizes, time spans and counts with units |
 //! | `risk` | potential harm of a call |
 //! | `secret` | credentials that a run uses without having them |
+//! | `shell_word` | quoting for a shell |
 //! | `ssh_agent` | logins by the user's SSH agent that a run may have |
 
 // Tests create and read files of their own.
@@ -46,6 +47,7 @@ mod publish;
 mod quantity;
 mod risk;
 mod secret;
+mod shell_word;
 mod ssh_agent;
 
 pub use code::{Code, DenialRule};
@@ -59,7 +61,7 @@ pub use enforcement::{
 pub use hex::{hex, unhex};
 pub use hint::{Face, Hint, LimitKind};
 pub use id::RunId;
-pub use invisible::{escape_json, escape_name};
+pub use invisible::{escape_json, escape_name, escape_unseen};
 pub use limits::{Limits, LimitsMax};
 pub use moment::utc;
 pub use outcome::{
@@ -74,4 +76,5 @@ pub use publish::PublishedPort;
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
 pub use secret::{SECRET_BYTES_MAX, SecretGrant, SecretSource};
+pub use shell_word::shell_word;
 pub use ssh_agent::{SSH_PORT, SshAgentGrant, SshKeyName};

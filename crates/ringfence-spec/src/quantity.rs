@@ -104,24 +104,49 @@ impl Count {
     }
 }
 
+/// How a quantity is written.
+struct Form {
+    units: &'static [(&'static str, u64)],
+    max: u64,
+    example: &'static str,
+    shown: fn(u64) -> String,
+}
+
+const BYTES: Form = Form {
+    units: &[
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("kb", 1 << 10),
+        ("mb", 1 << 20),
+        ("gb", 1 << 30),
+        ("k", 1 << 10),
+        ("m", 1 << 20),
+        ("g", 1 << 30),
+        ("b", 1),
+        ("", 1),
+    ],
+    max: BYTES_MAX,
+    example: BYTES_FORM,
+    shown: |bytes| ByteSize(bytes).to_string(),
+};
+
+const SPANS: Form = Form {
+    // A bare number is refused: `--timeout 30` reads as seconds to some and milliseconds to others.
+    units: &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)],
+    max: MILLIS_MAX,
+    example: SPAN_FORM,
+    shown: |millis| Span(millis).to_string(),
+};
+
+const COUNTS: Form =
+    Form { units: &[("", 1)], max: COUNT_MAX, example: COUNT_FORM, shown: |n| n.to_string() };
+
 impl FromStr for ByteSize {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let units: &[(&str, u64)] = &[
-            ("kib", 1 << 10),
-            ("mib", 1 << 20),
-            ("gib", 1 << 30),
-            ("kb", 1 << 10),
-            ("mb", 1 << 20),
-            ("gb", 1 << 30),
-            ("k", 1 << 10),
-            ("m", 1 << 20),
-            ("g", 1 << 30),
-            ("b", 1),
-            ("", 1),
-        ];
-        number_with_unit(text, units, BYTES_MAX, BYTES_FORM).map(Self)
+        BYTES.parse(text).map(Self)
     }
 }
 
@@ -129,9 +154,7 @@ impl FromStr for Span {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        // A bare number is refused: `--timeout 30` reads as seconds to some and milliseconds to others.
-        let units: &[(&str, u64)] = &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
-        number_with_unit(text, units, MILLIS_MAX, SPAN_FORM).map(Self)
+        SPANS.parse(text).map(Self)
     }
 }
 
@@ -139,39 +162,74 @@ impl FromStr for Count {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let n = number_with_unit(text, &[("", 1)], COUNT_MAX, COUNT_FORM)?;
+        let n = COUNTS.parse(text)?;
         Ok(Self(u32::try_from(n).unwrap_or(u32::MAX)))
     }
 }
 
-fn number_with_unit(
-    text: &str,
-    units: &[(&str, u64)],
-    max: u64,
-    form: &str,
-) -> Result<u64, QuantityError> {
-    let err = |why: &str| QuantityError::new(text, why, form);
-    let lower = text.trim().to_ascii_lowercase();
-    if lower.starts_with('-') {
-        return Err(err("is negative"));
+impl Form {
+    fn parse(&self, text: &str) -> Result<u64, QuantityError> {
+        let err = |why: &str| QuantityError::new(text, why, self.example);
+        let lower = text.trim().to_ascii_lowercase();
+        if lower.starts_with('-') {
+            return Err(err("is negative"));
+        }
+        let digits_end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+        let (digits, unit) = lower.split_at(digits_end);
+        if matches!(&*lower, "none" | "off" | "unlimited" | "infinity" | "inf" | "never" | "max") {
+            let most = (self.shown)(self.max);
+            return Err(err(&format!("is no limit, and there always is one: {most} is the most")));
+        }
+        if digits.is_empty() {
+            return Err(err("is not a number"));
+        }
+        let Some(scale) = self.scale(unit.trim_start()) else {
+            // The same amount in a smaller unit, if it is one.
+            let whole = self.sum(&lower).filter(|whole| (1..=self.max).contains(whole));
+            let why = match unit.chars().next() {
+                None => "has no unit",
+                Some('.' | ',') => "is not a whole number",
+                Some(_) if unit.contains(|c: char| c.is_ascii_digit()) => "has several units",
+                Some(_) => "has an unknown unit",
+            };
+            return Err(match whole {
+                Some(whole) => {
+                    QuantityError::new(text, why, &format!("write `{}`", (self.shown)(whole)))
+                }
+                None => err(why),
+            });
+        };
+        let value = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(scale));
+        match value.filter(|n| *n <= self.max) {
+            None => Err(err(&format!("is too large: {} is the most", (self.shown)(self.max)))),
+            Some(0) => Err(err("is zero, which would allow nothing")),
+            Some(value) => Ok(value),
+        }
     }
-    let digits_end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
-    let (digits, unit) = lower.split_at(digits_end);
-    if digits.is_empty() {
-        return Err(err("is not a number"));
+
+    fn scale(&self, unit: &str) -> Option<u64> {
+        self.units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)
     }
-    let scale = units
-        .iter()
-        .find(|(name, _)| *name == unit.trim_start())
-        .map(|(_, scale)| *scale)
-        .ok_or_else(|| err(if unit.is_empty() { "has no unit" } else { "has an unknown unit" }))?;
-    let value = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(scale))
-        .filter(|n| *n <= max)
-        .ok_or_else(|| err("is too large"))?;
-    if value == 0 { Err(err("is zero, which would allow nothing")) } else { Ok(value) }
+
+    /// Adds up `1h30m` and `1.5h`; `None` if it is no whole number in the smallest unit, or not written so.
+    fn sum(&self, text: &str) -> Option<u64> {
+        let (mut sum, mut rest) = (0_u64, text);
+        while !rest.is_empty() {
+            let number_end = rest.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c)))?;
+            let (number, after) = rest.split_at(number_end);
+            let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+            let (unit, after) = after.split_at(unit_end);
+            let scale = self.scale(unit.trim())?;
+            let (whole, part) = number.split_once(['.', ',']).unwrap_or((number, ""));
+            let tens = 10_u64.checked_pow(u32::try_from(part.len()).ok()?)?;
+            let part = if part.is_empty() { 0 } else { part.parse::<u64>().ok()? };
+            let part = part.checked_mul(scale).filter(|part| part % tens == 0)? / tens;
+            let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+            sum = sum.checked_add(whole)?.checked_add(part)?;
+            rest = after;
+        }
+        Some(sum)
+    }
 }
 
 impl fmt::Display for ByteSize {
@@ -291,11 +349,43 @@ mod tests {
         assert!(bytes("9999999999G").unwrap_err().contains("is too large"));
         assert!(bytes("12Q").unwrap_err().contains("unknown unit"));
         assert!(bytes("").unwrap_err().contains("not a number"));
-        assert!(bytes("1.5G").unwrap_err().contains("unknown unit"));
+        assert!(bytes("1.5Q").unwrap_err().contains("not a whole number"));
         assert!("30".parse::<Span>().unwrap_err().to_string().contains("has no unit"));
         assert!("0s".parse::<Span>().is_err());
         assert!("0".parse::<Count>().is_err());
         assert!("-5".parse::<Count>().is_err());
+    }
+
+    #[test]
+    fn what_is_nearly_right_is_told_as_it_is_written() {
+        let span = |text: &str| text.parse::<Span>().unwrap_err().to_string();
+        let count = |text: &str| text.parse::<Count>().unwrap_err().to_string();
+        for (told, expected) in [
+            (span("1.5s"), "`1.5s` is not a whole number; write `1500ms`"),
+            (span("1h30m"), "`1h30m` has several units; write `90m`"),
+            (span("1,5h"), "`1,5h` is not a whole number; write `90m`"),
+            (bytes("1.5G").unwrap_err(), "`1.5G` is not a whole number; write `1536M`"),
+            (
+                bytes("0.3").unwrap_err(),
+                "`0.3` is not a whole number; write a whole number with K, M or G, such as `512M`",
+            ),
+            (
+                span("90"),
+                "`90` has no unit; write a whole number with ms, s, m or h, such as `30s`",
+            ),
+            (
+                span("1d"),
+                "`1d` has an unknown unit; write a whole number with ms, s, m or h, such as `30s`",
+            ),
+            (
+                count("99999999"),
+                "`99999999` is too large: 4194304 is the most; write a whole number such as `64`",
+            ),
+        ] {
+            assert_eq!(told, expected);
+        }
+        let none = span("none");
+        assert!(none.starts_with("`none` is no limit, and there always is one: 527040m"), "{none}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Namespaces {
     /// The view of cgroups.
     pub const CGROUP: Self = Self::of(libc::CLONE_NEWCGROUP);
     /// User, mount and pid: what a child must be born into.
-    pub const BIRTH: Self = Self::USER.and(Self::MOUNT).and(Self::PID);
+    pub const INITIAL: Self = Self::USER.and(Self::MOUNT).and(Self::PID);
     /// Network, ipc, uts and cgroup: what it can move into by itself.
     pub const REST: Self = Self::NETWORK.and(Self::IPC).and(Self::UTS).and(Self::CGROUP);
 
@@ -89,8 +89,17 @@ pub fn unshare(namespaces: Namespaces) -> Result<(), CallError> {
 
 /// Returns true if this process has exactly one thread. Reads `/proc`; false if that cannot be read.
 pub fn is_single_threaded() -> bool {
+    has_one_thread("/proc/self/task")
+}
+
+/// The same for another process, which counts threads that are about to end.
+pub fn is_process_single_threaded(pid: u32) -> bool {
+    has_one_thread(&format!("/proc/{pid}/task"))
+}
+
+fn has_one_thread(tasks: &str) -> bool {
     // A directory of directories has two links of its own and one for each child: see proc(5) on `task`.
-    rustix::fs::stat("/proc/self/task").is_ok_and(|stat| stat.st_nlink == 3)
+    rustix::fs::stat(tasks).is_ok_and(|stat| stat.st_nlink == 3)
 }
 
 /// Forks this process as it is.
@@ -198,7 +207,7 @@ impl NamespaceHolder {
 impl Drop for NamespaceHolder {
     fn drop(&mut self) {
         drop(self.ours.take());
-        let _ = crate::reap_pid(self.pid, true);
+        let _ = crate::reap_pid(self.pid);
     }
 }
 

@@ -63,7 +63,8 @@ pub use fd::{
 };
 pub use file_system::{TMPFS_MAGIC, used_bytes};
 pub use fork::{
-    Forked, NamespaceHolder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork,
+    Forked, NamespaceHolder, Namespaces, fork, fork_into, is_process_single_threaded,
+    is_single_threaded, unshare, vfork,
 };
 pub use fork_loop::fork_loop_code;
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
@@ -79,11 +80,11 @@ pub use net::{
 pub use pack::pack_code;
 pub use pidfd::{ProcessIds, is_first_thread, is_of_a_thread, process_ids};
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
-pub use remove::{give_owner_access, remove_at, remove_tree};
+pub use remove::{chmod_open, give_owner_access, remove_at, remove_tree};
 pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
-    Ended, Reaped, have_descriptors_in_common, have_memory_in_common, reap_any, reap_pid,
-    release_memory, thread_cpu_time,
+    Ended, Reaped, have_descriptors_in_common, have_memory_in_common, reap_pid, release_memory,
+    thread_cpu_time, try_reap_any, try_reap_pid,
 };
 
 /// Bytes of a page, as libc knows it from the start of the process: before Linux 6.4 `rustix` reads `/proc/self/auxv`,

@@ -223,9 +223,14 @@ pub fn give_owner_access(dir: impl AsFd) -> Result<(), Errno> {
     if !is_own || mode.contains(Mode::RWXU) {
         return Ok(());
     }
+    chmod_open(dir, mode | Mode::RWXU)
+}
+
+/// Sets the permissions of an open file, which may be open by `O_PATH`.
+pub fn chmod_open(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
     // fchmod(2) refuses an `O_PATH` descriptor, and chmod(2) by name would follow a link swapped in meanwhile: this path leads to
     // the same file, whatever its name is now.
-    rustix::fs::chmod(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()), mode | Mode::RWXU)
+    rustix::fs::chmod(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()), mode)
 }
 
 /// Opens an entry of a directory. Enters no mount and follows no link.

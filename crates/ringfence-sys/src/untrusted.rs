@@ -73,8 +73,26 @@ pub fn open_absolute(path: &Path) -> Result<OwnedFd, CallError> {
 pub fn make_directory(path: &Path, permissions: u32) -> Result<OwnedFd, CallError> {
     let exists = |above: &&Path| open_absolute(above).is_ok();
     let above = path.ancestors().find(exists).unwrap_or(Path::new("/"));
-    let mut dir = open_absolute(above)?;
-    for name in path.strip_prefix(above).unwrap_or(Path::new("")).components() {
+    let dir = open_absolute(above)?;
+    let below = path.strip_prefix(above).unwrap_or(Path::new(""));
+    let dir = make_directories_beneath(dir, below, permissions)?;
+    let stat = rustix::fs::fstat(&dir).named(|| format!("fstat({path:?})"))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Ok(dir),
+        FileType::Symlink => Err(CallError::new(format!("open({path:?})"), Errno::LOOP)),
+        _ => Err(CallError::new(format!("open({path:?})"), Errno::NOTDIR)),
+    }
+}
+
+/// Makes the directories of `path` below `root` where there are none, and opens the last as `O_PATH`; never through a link on
+/// the way. It may be something else than a directory if that was there.
+pub fn make_directories_beneath(
+    root: OwnedFd,
+    path: &Path,
+    permissions: u32,
+) -> Result<OwnedFd, CallError> {
+    let mut dir = root;
+    for name in path.components() {
         let name: &Path = name.as_ref();
         match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(permissions)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -82,12 +100,7 @@ pub fn make_directory(path: &Path, permissions: u32) -> Result<OwnedFd, CallErro
         }
         dir = open_beneath(&dir, name)?;
     }
-    let stat = rustix::fs::fstat(&dir).named(|| format!("fstat({path:?})"))?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => Ok(dir),
-        FileType::Symlink => Err(CallError::new(format!("open({path:?})"), Errno::LOOP)),
-        _ => Err(CallError::new(format!("open({path:?})"), Errno::NOTDIR)),
-    }
+    Ok(dir)
 }
 
 /// Opens `path` below `root` as `O_PATH`, never leaving it and never through a link. The last component may be a
@@ -103,6 +116,43 @@ pub fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> 
 /// Opens the directory `path` below `root` to list it. A link in the last place is refused too.
 pub fn open_directory_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
     open_for_reading(root, path, OFlags::DIRECTORY)
+}
+
+/// Opens the directory `path` below `root` to list it and look its names up; `None` if there is no directory. One of which
+/// its owner, this process's user, may not do both is opened up first: what a run made unlistable is judged all the same.
+pub fn open_to_judge(root: impl AsFd, path: &Path) -> Result<Option<OwnedFd>, CallError> {
+    let opened = match open_directory_beneath(&root, path) {
+        Err(error) if error.errno == Errno::ACCESS => {
+            let_owner_read(&open_beneath(&root, path)?, path)?;
+            open_directory_beneath(&root, path)
+        }
+        other => other,
+    };
+    match opened {
+        Ok(dir) => {
+            // It may be readable and not searchable.
+            let_owner_read(&dir, path)?;
+            Ok(Some(dir))
+        }
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets its owner list and search an open directory, if that is this process's user.
+fn let_owner_read(dir: &OwnedFd, path: &Path) -> Result<(), CallError> {
+    let stat = rustix::fs::fstat(dir).named(|| format!("fstat({path:?})"))?;
+    let (mode, wanted) = (Mode::from_raw_mode(stat.st_mode), Mode::RUSR | Mode::XUSR);
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+    if !is_own || mode.contains(wanted) {
+        return Ok(());
+    }
+    crate::chmod_open(dir, mode | wanted).named(|| format!("chmod({path:?})"))
+}
+
+/// Returns true if a call failed because there is nothing at a path, or something else than a directory on the way.
+pub fn is_absent(error: &CallError) -> bool {
+    matches!(error.errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
 /// Opens the regular file `path` below `root` for reading, without waiting for a FIFO's writer or a lease.
@@ -141,7 +191,16 @@ pub fn read_trusted(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     read_open(&open_regular(path, READING)?, path, bytes_max)
 }
 
-/// Properties of one entry of a directory, a link as itself.
+/// Properties of one entry of a directory, a link as itself; `None` if there is none.
+pub fn look_at(dir: impl AsFd, name: &Path) -> Result<Option<Stat>, CallError> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(CallError::new(format!("fstatat({name:?})"), errno)),
+    }
+}
+
+/// The same, and `None` if it cannot be looked at.
 pub fn stat_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Option<Stat> {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()
 }

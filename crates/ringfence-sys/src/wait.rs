@@ -29,14 +29,20 @@ pub struct Reaped {
     pub memory_peak_bytes: u64,
 }
 
-/// Waits for one child. `None` only when `block` is false and it still runs.
-pub fn reap_pid(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
-    wait4(pid, block)
+/// Waits for the end of one child.
+pub fn reap_pid(pid: i32) -> Result<Reaped, CallError> {
+    // Without WNOHANG, wait4(2) returns no 0.
+    wait4(pid, 0)?.ok_or_else(|| CallError::new(format!("wait4({pid})"), Errno::CHILD))
 }
 
-/// Waits for any child. `None` when there is none left, or when `block` is false and all still run.
-pub fn reap_any(block: bool) -> Result<Option<Reaped>, CallError> {
-    match wait4(-1, block) {
+/// Reaps one child if it has ended.
+pub fn try_reap_pid(pid: i32) -> Result<Option<Reaped>, CallError> {
+    wait4(pid, libc::WNOHANG)
+}
+
+/// Reaps a child that has ended. `None` if all still run, or there is none.
+pub fn try_reap_any() -> Result<Option<Reaped>, CallError> {
+    match wait4(-1, libc::WNOHANG) {
         Err(e) if e.errno == Errno::CHILD => Ok(None),
         other => other,
     }
@@ -66,11 +72,10 @@ fn have_in_common(one: i32, other: i32, what: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) == 0 }
 }
 
-fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
+fn wait4(pid: i32, options: libc::c_int) -> Result<Option<Reaped>, CallError> {
     let mut status: libc::c_int = 0;
     // SAFETY: `rusage` is plain data for which all zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    let options = if block { 0 } else { libc::WNOHANG };
     let pid = loop {
         // SAFETY: both out-pointers are live and of the right type for the whole call.
         let reaped = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };

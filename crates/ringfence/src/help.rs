@@ -68,7 +68,10 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "run",
         &[
             ("ringfence run -- make test", "write here, read the system, no network"),
-            ("ringfence run --net allow:pypi -- pip install requests", "reach one registry"),
+            (
+                "ringfence run --net allow:pypi -- sh -c 'python3 -m venv .venv && .venv/bin/pip install requests'",
+                "reach one registry",
+            ),
             ("ringfence run --json --timeout 30s -- ./script.sh", "the outcome as JSON"),
         ],
     ),
@@ -99,6 +102,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         &[
             ("ringfence repl", "leave with exit(), quit() or Ctrl-D"),
             ("ringfence repl --session ID", "on the files of a session"),
+            ("ringfence repl < cells.txt", "in a pipe or file a cell ends at an empty line"),
         ],
     ),
     (
@@ -369,7 +373,8 @@ mod tests {
         for (line, _) in EXAMPLES.iter().flat_map(|(_, rows)| *rows) {
             let Some(at) = line.find("ringfence ") else { panic!("{line}") };
             let line = line[at..].trim_end_matches(')');
-            let words: Vec<&str> = line.split(" > ").next().unwrap_or(line).split(' ').collect();
+            let line = line.split(['>', '<']).next().unwrap_or(line).trim_end();
+            let words: Vec<&str> = line.split(' ').collect();
             let parsed = crate::parse::parsed(words.iter().map(Into::into).collect());
             assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
         }

@@ -26,10 +26,12 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
         }
         Err(mut error) => {
             let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
+            let subcommand = first.clone();
             if let Some(way) = first.filter(|_| unknown).and_then(|word| way_to_run(&word)) {
                 use clap::error::{ContextKind, ContextValue};
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![way.into()]));
             }
+            suggest_flag(&mut error, subcommand.as_deref().unwrap_or_default());
             style::set(OutputFlags { color: colour, ..OutputFlags::default() });
             let (stream, code) =
                 if error.use_stderr() { (Stream::Stderr, 2) } else { (Stream::Stdout, 0) };
@@ -110,6 +112,30 @@ fn colour_asked(arguments: &[OsString]) -> Color {
     }
 }
 
+/// Flags that other programs have: the subcommand, the flag, and the one that is meant there.
+const OTHER_FLAGS: [(&str, &str, &str); 9] = [
+    ("serve", "--port", "the address and the port are `--listen 127.0.0.1:PORT`"),
+    ("serve", "--host", "the address and the port are `--listen ADDRESS:PORT`"),
+    ("serve", "--bind", "the address and the port are `--listen ADDRESS:PORT`"),
+    ("run", "--port", "a port of the run is published by `--publish PORT`"),
+    ("run", "--network", "hosts are allowed by `--net allow:HOST`"),
+    ("run", "--allow-net", "hosts are allowed by `--net allow:HOST`"),
+    ("run", "--max-memory", "the limit is `--memory SIZE`"),
+    ("run", "--volume", "paths are granted by `--rw PATH` and `--ro PATH`"),
+    ("run", "--workdir", "the directory is `--cwd PATH`"),
+];
+
+/// Replaces the parser's guess by the flag that is meant.
+fn suggest_flag(error: &mut clap::Error, subcommand: &OsStr) {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
+    let name = flag.split('=').next().unwrap_or_default();
+    let is_meant = |(of, other, _): &&(&str, &str, &str)| subcommand == *of && *other == name;
+    let Some((.., way)) = OTHER_FLAGS.iter().find(is_meant) else { return };
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*way).into()]));
+}
+
 /// Suggests the command line for a program or script in the place of a subcommand.
 fn way_to_run(word: &OsStr) -> Option<String> {
     use rustix::fs::{Access, access};
@@ -131,7 +157,7 @@ fn way_to_run(word: &OsStr) -> Option<String> {
 /// five times as long to build as one of them, and a command without flags needs none.
 fn parsed_alone(arguments: &[OsString]) -> Option<(Command, OutputFlags)> {
     let own = arguments.get(1..)?;
-    match (own.first()?.to_str()?, own.get(1)?.to_str()) {
+    match (own.first()?.to_str()?, own.get(1).and_then(|word| word.to_str())) {
         ("run", Some("--")) if own.len() > 2 => {
             Some((Command::Run(RunArgs::of(own[2..].to_vec())), OutputFlags::default()))
         }

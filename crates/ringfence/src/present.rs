@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringfence_spec::invisible::escape_unseen;
 use ringfence_spec::{
-    Code, Denial, DenialRule, DeniedBy, Layer, Outcome, Problem, Status, escape_json,
+    Code, Denial, DenialRule, DeniedBy, Layer, Outcome, Problem, Status, escape_json, escape_name,
 };
 use rustix::event::PollFlags;
 use rustix::fs::FileType;
@@ -156,6 +156,24 @@ const LINES_MAX: usize = 5;
 /// The same, or no maximum with `--verbose`.
 pub(crate) fn lines_max() -> usize {
     if style::is_verbose() { usize::MAX } else { LINES_MAX }
+}
+
+/// Prints on stderr why screening refused a program; returns false if it did not.
+pub(crate) fn screening(outcome: &Outcome) -> bool {
+    if outcome.status != Status::Blocked || outcome.denials.is_empty() {
+        return false;
+    }
+    let preset = outcome.enforcement.as_ref().and_then(|enforcement| enforcement.screen.as_ref());
+    if let Some(preset) = preset {
+        warn(&format!("the preset `{preset}` refuses the program:"));
+    }
+    for denial in outcome.denials.iter().take(lines_max()) {
+        let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
+        let subject = escape_name(&denial.subject);
+        warn(&format!("{line}:{column}: {} `{subject}`", denial.rule));
+        note(&format!("  hint: {}", denial.hint));
+    }
+    true
 }
 
 /// Prints on stderr why a passthrough run was stopped, and its denials, but for those about `except`, which the caller

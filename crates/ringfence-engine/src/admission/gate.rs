@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::breaker::{Breaker, BreakerState};
+use super::breaker::{Breaker, BreakerState, ServiceBreaker};
 use super::rate::{Due, Rate};
 use super::settings::{AdmissionSettings, BreakerVerdict, Counts, Rejection};
 use crate::clock::Clock;
@@ -40,7 +40,7 @@ struct State {
     clients: HashMap<String, Client>,
     /// Clients with waiting calls, next turn first.
     turns: VecDeque<String>,
-    ours: Breaker,
+    ours: ServiceBreaker,
     counts: Counts,
     next_ticket: u64,
     /// The turn being served.
@@ -142,8 +142,8 @@ impl Admission {
         self.shared.lock().ours.state(now)
     }
 
-    /// Returns the state of a client's breaker.
-    pub fn breaker_of(&self, client: &str) -> BreakerState {
+    #[cfg(test)]
+    fn breaker_of(&self, client: &str) -> BreakerState {
         let now = self.shared.clock.now_ms();
         let state = self.shared.lock();
         state.clients.get(client).map_or(BreakerState::Closed, |c| c.breaker.state(now))
@@ -171,6 +171,7 @@ impl Drop for QueuePlace<'_> {
         if client.waiting.len() < before {
             let none_left = client.waiting.is_empty();
             state.counts.queued -= 1;
+            state.give_back_trials(self.client, self.shared.clock.now_ms());
             if none_left {
                 // Otherwise a client that joins and leaves repeatedly would have many turns.
                 state.turns.retain(|name| name != self.client);
@@ -178,6 +179,7 @@ impl Drop for QueuePlace<'_> {
         } else if let Ok(Ok(())) = self.answer.try_recv() {
             // The waiter was admitted just as it left. A rejected waiter holds no slot.
             state.release(self.client);
+            state.give_back_trials(self.client, self.shared.clock.now_ms());
             self.shared.admit_waiting(&mut state);
         }
     }
@@ -234,16 +236,19 @@ impl Shared {
         Ok(Some((ticket, admitted)))
     }
 
-    /// Checks breakers and rate.
+    /// Checks rate and breakers. Only a call that passes all of them is a trial of a breaker: another one would keep it open
+    /// without an outcome.
     fn check(&self, state: &mut State, name: &str, now: u64) -> Result<(), Rejection> {
+        let State { clients, ours, .. } = state;
+        let client = clients.entry(name.to_owned()).or_default();
         if self.settings.breakers {
-            state.ours.pass(now).map_err(|retry_after_ms| Rejection {
+            client.breaker.check(now).map_err(circuit_open)?;
+            ours.check(now).map_err(|retry_after_ms| Rejection {
                 code: Code::ServiceUnwell,
                 message: "the service failed too often and is taking a break".to_owned(),
                 retry_after_ms,
             })?;
         }
-        let client = state.clients.entry(name.to_owned()).or_default();
         if let Some(per_minute) = self.settings.rate_per_minute {
             Rate::per_minute(per_minute).take(&mut client.due, now).map_err(|retry_after_ms| {
                 Rejection {
@@ -254,7 +259,8 @@ impl Shared {
             })?;
         }
         if self.settings.breakers {
-            client.breaker.pass(now).map_err(circuit_open)?;
+            client.breaker.pass(now);
+            ours.pass(now);
         }
         Ok(())
     }
@@ -282,11 +288,14 @@ impl Shared {
         let last = state.turns.iter().max_by_key(|turn| state.turn_after(turn, 0)).cloned();
         let last = last.filter(|last| state.turn_after(last, 0) > state.turn_after(name, 1));
         state.counts.rejected += 1;
+        let now = self.clock.now_ms();
         let Some(last) = last else {
-            self.release(state, name);
+            self.refund(state, name);
+            state.give_back_trials(name, now);
             return Err(rejection);
         };
-        self.release(state, &last);
+        self.refund(state, &last);
+        state.give_back_trials(&last, now);
         let Some(client) = state.clients.get_mut(&last) else { return Ok(()) };
         if let Some(waiter) = client.waiting.pop_back() {
             state.counts.queued -= 1;
@@ -306,11 +315,11 @@ impl Shared {
     }
 
     /// Refunds the rate limit for a call that was rejected because the queue is full.
-    fn release(&self, state: &mut State, name: &str) {
+    fn refund(&self, state: &mut State, name: &str) {
         if let (Some(per_minute), Some(client)) =
             (self.settings.rate_per_minute, state.clients.get_mut(name))
         {
-            Rate::per_minute(per_minute).release(&mut client.due);
+            Rate::per_minute(per_minute).refund(&mut client.due);
         }
     }
 
@@ -354,7 +363,8 @@ impl Shared {
 fn circuit_open(retry_after_ms: u64) -> Rejection {
     Rejection {
         code: Code::CircuitOpen,
-        message: "more than half of this client's last runs hit a limit or were refused".to_owned(),
+        message: "more than half of this client's last runs failed, hit a limit or were refused"
+            .to_owned(),
         retry_after_ms,
     }
 }
@@ -383,6 +393,14 @@ impl State {
         client.started_ms = now;
         self.counts.running += 1;
         self.counts.admitted += 1;
+    }
+
+    /// Lets another call be the trial of breakers that are not closed: a call of the client ended without an outcome.
+    fn give_back_trials(&mut self, name: &str, now: u64) {
+        self.ours.give_back(now);
+        if let Some(client) = self.clients.get_mut(name) {
+            client.breaker.give_back(now);
+        }
     }
 
     fn release(&mut self, name: &str) {
@@ -423,15 +441,20 @@ impl Drop for Permit {
         let took_ms = now.saturating_sub(self.began_ms);
         state.run_ms = (state.run_ms * 7 + took_ms) / 8;
         if self.shared.settings.breakers {
-            let (verdict, client) = (self.verdict, &self.client);
-            if verdict != BreakerVerdict::Unknown {
-                state.ours.record(verdict == BreakerVerdict::OurFault, now);
-            }
-            if matches!(verdict, BreakerVerdict::Fine | BreakerVerdict::Abusive)
-                && let Some(client) = state.clients.get_mut(client)
-            {
-                client.breaker.record(verdict == BreakerVerdict::Abusive, now);
-                Shared::reject_client(&mut state, &self.client, now);
+            let is_bad = match self.verdict {
+                BreakerVerdict::Fine => Some(false),
+                BreakerVerdict::Abusive | BreakerVerdict::OurFault => Some(true),
+                BreakerVerdict::Unknown => None,
+            };
+            if let Some(is_bad) = is_bad {
+                let is_ours = self.verdict == BreakerVerdict::OurFault;
+                state.ours.record(&self.client, is_ours, now);
+                if let Some(client) = state.clients.get_mut(&self.client) {
+                    client.breaker.record(is_bad, now);
+                    Shared::reject_client(&mut state, &self.client, now);
+                }
+            } else {
+                state.give_back_trials(&self.client, now);
             }
         }
         self.shared.admit_waiting(&mut state);

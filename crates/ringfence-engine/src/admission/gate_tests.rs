@@ -272,12 +272,51 @@ async fn a_client_that_is_shut_out_is_shut_out_of_the_queue() {
 }
 
 #[tokio::test]
-async fn our_own_failures_open_the_door_to_nobody() {
+async fn failures_of_the_service_shut_out_all_clients_only_if_several_meet_them() {
     let settings = AdmissionSettings { breakers: true, ..Default::default() };
     let (gate, _) = gate(settings);
     for _ in 0..10 {
         gate.admit("a").await.unwrap().judge(BreakerVerdict::OurFault);
     }
-    assert_eq!(gate.admit("b").await.unwrap_err().code.as_str(), "service_unwell");
-    assert_eq!(gate.breaker_of("a"), BreakerState::Closed);
+    assert_eq!(gate.admit("a").await.unwrap_err().code.as_str(), "circuit_open");
+    for _ in 0..3 {
+        gate.admit("b").await.unwrap().judge(BreakerVerdict::OurFault);
+    }
+    assert_eq!(gate.admit("c").await.unwrap_err().code.as_str(), "service_unwell");
+    assert_eq!(gate.own_breaker(), BreakerState::Open);
+}
+
+#[tokio::test]
+async fn a_call_that_is_rejected_or_leaves_is_no_trial() {
+    let settings = AdmissionSettings {
+        breakers: true,
+        rate_per_minute: Some(6),
+        concurrent: Some(1),
+        queue: Some(1),
+        ..Default::default()
+    };
+    let (gate, clock) = gate(settings);
+    for name in ["a", "b"] {
+        for _ in 0..5 {
+            gate.admit(name).await.unwrap().judge(BreakerVerdict::OurFault);
+        }
+    }
+    assert_eq!(gate.own_breaker(), BreakerState::Open);
+    clock.advance_ms(10_000);
+    {
+        let mut state = gate.shared.lock();
+        let due = &mut state.clients.entry("over".to_owned()).or_default().due;
+        let now = gate.shared.clock.now_ms();
+        while Rate::per_minute(6).take(due, now).is_ok() {}
+    }
+    for _ in 0..5 {
+        assert_eq!(gate.admit("over").await.unwrap_err().code.as_str(), "rate_limited");
+    }
+    // Ended without an outcome: cancelled before it ran.
+    drop(gate.admit("c").await.unwrap());
+    let running = gate.admit("d").await.unwrap();
+    assert_eq!(gate.admit("e").await.unwrap_err().code.as_str(), "service_unwell");
+    drop(running);
+    gate.admit("e").await.unwrap().judge(BreakerVerdict::Fine);
+    assert_eq!(gate.own_breaker(), BreakerState::Closed);
 }

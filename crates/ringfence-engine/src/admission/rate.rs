@@ -31,7 +31,7 @@ impl Rate {
     }
 
     /// Refunds a call that was taken but rejected through no fault of the client.
-    pub(super) fn release(self, due: &mut Due) {
+    pub(super) fn refund(self, due: &mut Due) {
         due.0 = due.0.saturating_sub(self.interval_us);
     }
 

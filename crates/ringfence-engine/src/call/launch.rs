@@ -18,6 +18,7 @@ use crate::engine::{CodeCall, CommandCall, RunResult};
 use crate::intercept::Subject;
 use crate::launched::CommandInput;
 use crate::partial_output::PartialOutput;
+use crate::remarks::with_plain_cause;
 use crate::services::Services;
 use crate::sessions::{Quota, Session, SessionId, SessionInterpreter, SessionRun};
 use crate::text::info;
@@ -250,6 +251,9 @@ impl EngineState {
         let mut repl = if let Some(repl) = live.take() {
             repl
         } else {
+            for rested in self.sessions()?.make_room_for(session) {
+                self.note_dormant(&rested)?;
+            }
             let workspace = session.host_workspace()?;
             SessionInterpreter::start(self.launcher()?, &self.code, &self.host, Some(workspace))?
         };
@@ -291,14 +295,12 @@ impl EngineState {
         let session = session.transpose()?;
         let run = session.as_ref().map(|session| sessions()?.begin_run(session));
         let run = run.transpose()?;
-        if let Some(session) = &session {
-            work_in(&mut policy, session)?;
-        }
+        let ignored = session.as_ref().map(|session| work_in(&mut policy, session)).transpose()?;
         let io = match &launch {
             Launch::Foreground { io, .. } => self.redacted(*io),
             Launch::Service { .. } | Launch::Repl(_) => Io::Capture,
         };
-        let mut runner = CommandRunner::new(&policy, &self.host, run_id, call.argv.clone(), io)
+        let mut runner = CommandRunner::new(&policy, &self.host, run_id, call.words(), io)
             .with_credentials(&self.host)?
             .with_hook(self.plan_hook.as_ref());
         if let Some(session) = &session {
@@ -333,7 +335,7 @@ impl EngineState {
             let command = &call.argv[0];
             // A path in a session is not one of the host's.
             if session.is_some() && command.as_encoded_bytes().contains(&b'/') {
-                return problem;
+                return with_plain_cause(problem);
             }
             command_hint::explain(problem, command, &self.host, &policy.hide)
         })?;
@@ -342,6 +344,7 @@ impl EngineState {
         let mut outcome =
             command::outcome(run_id, &plan, finished, Kind::Command, &Scrub::default());
         outcome.session_id = session.as_ref().map(|session| session.id.to_string());
+        outcome.notes.extend(ignored.flatten());
         Ok(RunResult { gaps_after, ..RunResult::of(outcome) })
     }
 }
@@ -351,12 +354,15 @@ fn files_with_session() -> Problem {
 }
 
 /// Gives a command a session's files instead of the working directory: host tools, those files, and nothing of the user
-/// that runs the engine.
-pub(super) fn work_in(policy: &mut Policy, session: &Session) -> Result<(), Problem> {
+/// that runs the engine. Returns a note on what of the policy does not hold there.
+pub(super) fn work_in(policy: &mut Policy, session: &Session) -> Result<Option<String>, Problem> {
+    let rw = std::mem::take(&mut policy.rw);
     policy.preset = CommandPreset::Readonly;
     let left = session.bytes_left()?;
     policy.limits.disk = Some(policy.limits.disk.map_or(left, |disk| disk.min(left)));
-    Ok(())
+    let note =
+        "`rw` is for commands without a session: in a session only /workspace can be written";
+    Ok((!rw.is_empty()).then(|| note.to_owned()))
 }
 
 /// A client may have less time than the policy gives, never more.

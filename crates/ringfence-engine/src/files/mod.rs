@@ -61,14 +61,15 @@ pub use list::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Listing};
 pub use read::{ContentKind, Contents};
 pub use relocate::OnConflict;
 pub use ringfence_search::{
-    Bounds as GrepBounds, Case, Context as GrepContext, Cut, FileMatches, Found as Grepped, Match,
-    PatternStyle, Report as GrepReport, Select,
+    Bounds as GrepBounds, Case, Context as GrepContext, Cut, FileMatches, Found as Grepped,
+    MATCHES_MAX as GREP_MATCHES_MAX, MATCHES_USUAL as GREP_MATCHES_USUAL, Match, PatternStyle,
+    Report as GrepReport, Select,
 };
 pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use stream::{FileTag, OpenedFile, Precondition, Spool};
 pub use usage::Usage;
-pub(crate) use usage::not_counted;
+pub(crate) use usage::{BYTES_PER_INODE, not_counted};
 pub use write::{Durability, Parents, WriteMode, WriteOptions, WrittenFile};
 
 use handle::{Root, Seen};

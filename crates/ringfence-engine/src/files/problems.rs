@@ -15,7 +15,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub(super) fn outside(act: &str, path: &[u8]) -> Problem {
     Problem::refused(Code::PathOutside, cannot(act, &shown_bytes(path)))
         .cause("the path leads out of the workspace")
-        .hint("name a file of the session, relative to its workspace or below `/workspace`; a command sees the user's own files")
+        .hint("name a file of the session, relative to its workspace or below `/workspace`")
 }
 
 /// The path is malformed, or not valid for a new file.

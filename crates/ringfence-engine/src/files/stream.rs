@@ -181,9 +181,8 @@ impl Spool {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => named(dir),
             other => other,
         };
-        let file = file.map_err(|errno| {
-            Problem::cannot_build(Code::DiskFull, "cannot store the upload").cause(errno)
-        })?;
+        let file =
+            file.map_err(|errno| problems::refused_by_kernel("store", "the upload", errno))?;
         Ok(Self { file, n_bytes: 0, bytes_max })
     }
 

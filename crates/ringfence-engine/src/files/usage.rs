@@ -14,6 +14,10 @@ use super::{Workspace, problems};
 /// Minimum allocation of a file on most file systems; the exact one is unknown before the file is written.
 const BLOCK_BYTES: u64 = 4096;
 
+/// Share of a disk for which ext4 has one inode, unless told otherwise: mke2fs.conf(5), `inode_ratio`. A directory that may fill
+/// a share of the disk with its bytes may fill no larger share of the inodes.
+pub(crate) const BYTES_PER_INODE: u64 = 16 << 10;
+
 /// A count stays valid for this many times as long as it took, so at most a twentieth of the time is spent counting.
 const BELIEVED_TIMES: u32 = 20;
 
@@ -29,6 +33,20 @@ pub struct Usage {
     pub n_entries: u64,
     /// False if not everything could be counted: a million entries or more, or an unreadable directory.
     pub complete: bool,
+}
+
+impl Usage {
+    /// Bytes to compare with a quota: empty files use up inodes, which other programs need too.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.bytes.max(self.n_entries.saturating_mul(BYTES_PER_INODE))
+    }
+
+    /// The same after a file that used `freed` bytes was replaced by one of `needed`. A file that used none is new.
+    fn after(self, freed: u64, needed: u64) -> Self {
+        let bytes = self.bytes.saturating_sub(freed).saturating_add(needed);
+        let n_entries = self.n_entries + u64::from(freed == 0);
+        Self { bytes, n_entries, ..self }
+    }
 }
 
 /// The last count, updated by the writes since.
@@ -48,8 +66,7 @@ impl Meter {
     /// Records that a file using `freed` bytes was replaced by one of `total_bytes`.
     pub(super) fn changed(&mut self, freed: u64, total_bytes: u64) {
         if let Some(counted) = &mut self.counted {
-            let bytes = counted.usage.bytes.saturating_sub(freed);
-            counted.usage.bytes = bytes.saturating_add(blocks(total_bytes));
+            counted.usage = counted.usage.after(freed, blocks(total_bytes));
         }
     }
 
@@ -84,10 +101,10 @@ impl Workspace {
     ) -> Result<(), Problem> {
         let needed = blocks(total_bytes);
         let Some(quota) = self.rules.quota_bytes else { return Ok(()) };
-        if needed <= freed {
+        if needed < freed || (needed == freed && freed > 0) {
             return Ok(());
         }
-        let after = |usage: Usage| usage.bytes.saturating_sub(freed).saturating_add(needed);
+        let after = |usage: Usage| usage.after(freed, needed).charged_bytes();
         let fresh = |c: &Counted| c.at.elapsed() < (c.took * BELIEVED_TIMES).max(BELIEVED_AT_LEAST);
         let fits = |usage: Usage| usage.complete && after(usage) <= quota;
         if meter.counted.as_ref().is_some_and(|c| fresh(c) && fits(c.usage)) {
@@ -103,8 +120,9 @@ impl Workspace {
                 .cause(not_counted()));
         }
         let why = format!(
-            "the workspace may use {quota} bytes of disk; it uses {}, and this needs {} more",
-            usage.bytes,
+            "the workspace may use {quota} bytes of disk, at least {BYTES_PER_INODE} for each of its {} files and directories; it uses {}, and this needs {} more",
+            usage.n_entries,
+            usage.charged_bytes(),
             needed - freed
         );
         Err(Problem::refused(Code::QuotaExceeded, problems::cannot(act, shown))

@@ -20,6 +20,9 @@ const OPENS_MAX: usize = 2_000_000;
 /// Maximum directories held open at once; for those above, only the names are kept.
 const HELD_MAX: usize = 64;
 
+/// Maximum size of the names of one directory. A larger one is refused writes too.
+const NAMES_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of names per getdents64(2).
 const LISTING_BYTES: usize = 32 << 10;
 
@@ -132,16 +135,17 @@ pub(super) fn walk<T>(
     Ok(if all { Walked::All } else { Walked::NotAll })
 }
 
-/// Returns the names in a directory, or `None` if there are more than `max`.
+/// Returns the names in a directory, or `None` if there are more than `max`, or too long ones.
 pub(super) fn names_in(dir: &OwnedFd, max: usize) -> Result<Option<Vec<OsString>>, Errno> {
-    let mut names = Vec::new();
+    let (mut names, mut n_bytes) = (Vec::new(), 0);
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {
             continue;
         }
-        if names.len() == max {
+        n_bytes += name.len();
+        if names.len() == max || n_bytes > NAMES_BYTES_MAX {
             return Ok(None);
         }
         names.push(OsStr::from_bytes(name).to_owned());

@@ -13,7 +13,7 @@ use ringfence_spec::{ByteSize, Code, Outcome, Problem, Status};
 
 use crate::cancel;
 use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext, add_artifacts};
-use crate::files::{Usage, Workspace, not_counted};
+use crate::files::{BYTES_PER_INODE, Usage, Workspace, not_counted};
 use crate::host_context::HostContext;
 
 /// Poll interval for the size of a session's files while a cell runs.
@@ -98,7 +98,7 @@ impl SessionInterpreter {
         if let Some(quota) = quota.filter(|_| passed) {
             quota.tell(&mut outcome);
         }
-        let files = self.repl.artifacts()?.since(before);
+        let files = self.repl.artifacts()?.since(&before);
         add_artifacts(&mut outcome, files.list());
         Ok((outcome, files))
     }
@@ -131,7 +131,7 @@ impl<'a> Quota<'a> {
     /// Counts the current usage and adds a run's limit. Refuses if the session is over its quota.
     pub(crate) fn for_the_next_run(&self, disk: Option<ByteSize>) -> Result<Self, Problem> {
         let usage = counted(self.files)?;
-        if usage.bytes > self.bytes_max {
+        if usage.charged_bytes() > self.bytes_max {
             return Err(Problem::refused(Code::QuotaExceeded, "the session is full")
                 .hint("delete what is not needed"));
         }
@@ -147,8 +147,10 @@ impl<'a> Quota<'a> {
     /// Returns true if the files exceed the quota or the run's limit.
     fn is_passed(&self) -> bool {
         // Files that cannot be counted are treated as over the quota.
-        let bytes_max = self.run_max.map_or(self.bytes_max, |(sum, _)| sum);
-        counted(self.files).map_or(true, |usage| usage.bytes > bytes_max)
+        let run_bytes_max = self.run_max.map_or(u64::MAX, |(sum, _)| sum);
+        counted(self.files).map_or(true, |usage| {
+            usage.bytes > run_bytes_max || usage.charged_bytes() > self.bytes_max
+        })
     }
 
     /// Runs `work` with a descriptor that becomes readable when the session is closed or when the quota is exceeded, and
@@ -159,17 +161,17 @@ impl<'a> Quota<'a> {
         cancel: BorrowedFd<'_>,
         work: impl FnOnce(BorrowedFd<'_>, &mut dyn FnMut()) -> Result<T, Problem>,
     ) -> Result<(T, bool), Problem> {
-        let (wish, over) = cancel::pair()?;
+        let (cancel_on_drop, over) = cancel::pair()?;
         let passed = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             let (done, finished) = std::sync::mpsc::channel::<()>();
             let passed = &passed;
-            let mut watcher = Some((wish, finished));
+            let mut watcher = Some((cancel_on_drop, finished));
             let mut watch = || {
-                let Some((wish, finished)) = watcher.take() else { return };
+                let Some((cancel_on_drop, finished)) = watcher.take() else { return };
                 scope.spawn(move || {
                     // Closing this end cancels the work.
-                    let wish = wish;
+                    let cancel_on_drop = cancel_on_drop;
                     loop {
                         let began = Instant::now();
                         if self.is_passed() {
@@ -189,7 +191,7 @@ impl<'a> Quota<'a> {
                             break;
                         }
                     }
-                    drop(wish);
+                    drop(cancel_on_drop);
                 });
             };
             let result = work(over.as_fd(), &mut watch);
@@ -214,7 +216,10 @@ impl<'a> Quota<'a> {
             ),
             None => (
                 Code::QuotaExceeded,
-                format!("the session's files passed their quota of {} bytes", self.bytes_max),
+                format!(
+                    "the session's files passed their quota of {} bytes, at least {BYTES_PER_INODE} each",
+                    self.bytes_max
+                ),
                 "delete what is not needed; what was stored is still there".into(),
             ),
         };

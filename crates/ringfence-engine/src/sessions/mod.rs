@@ -9,7 +9,7 @@ mod store;
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState,
 
 use crate::cancel::{self, Cancel, CancelOnDrop};
 use crate::clock::Clock;
-use crate::files::{FileAccess, FileRules, Workspace};
+use crate::files::{BYTES_PER_INODE, FileAccess, FileRules, Workspace};
 use crate::once::get_or_try_init;
 use crate::search::{Changes, SessionIndex};
 pub(crate) use store::private_dir;
@@ -43,6 +43,8 @@ pub struct Sessions {
     settings: SessionSettings,
     clock: Arc<dyn Clock>,
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Runs that began.
+    n_runs: AtomicU64,
 }
 
 /// A session open in this process.
@@ -61,6 +63,8 @@ pub(crate) struct Session {
     /// Set once, with the state locked: from then on the state is not saved any more, and a running cell is ended.
     closed: AtomicBool,
     runs: Mutex<RunningRuns>,
+    /// Number of its last run, among those of all sessions.
+    last_run: AtomicU64,
 }
 
 /// Runs of a session in this process, each with what cancels it.
@@ -120,9 +124,40 @@ pub enum ReplState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Swept {
     /// Sessions that expired.
-    pub expired: Vec<SessionId>,
+    pub expired: Vec<SweptSession>,
     /// Sessions whose processes were ended.
-    pub dormant: Vec<SessionId>,
+    pub dormant: Vec<SweptSession>,
+}
+
+/// A session that a sweep ended or put to rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SweptSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Its owner.
+    pub owner: String,
+}
+
+/// A session with an interpreter.
+struct LiveSession {
+    session: Arc<Session>,
+    owner: String,
+    is_idle: bool,
+}
+
+/// Ends the interpreter of an owner's session that was used longest ago. Returns false if cells run in all of them.
+fn rest_one(live: &mut Vec<LiveSession>, owner: &str, rested: &mut Vec<SweptSession>) -> bool {
+    let Some(at) = live.iter().position(|live| live.is_idle && live.owner == owner) else {
+        return false;
+    };
+    let LiveSession { session, owner, .. } = live.remove(at);
+    // A cell that began meanwhile keeps it.
+    if let Ok(mut repl) = session.live.try_lock()
+        && repl.take().is_some()
+    {
+        rested.push(SweptSession { id: session.id.clone(), owner });
+    }
+    true
 }
 
 impl Sessions {
@@ -134,7 +169,8 @@ impl Sessions {
     ) -> Result<Self, Problem> {
         let store = Store::open(data)?;
         store.sweep();
-        Ok(Self { store, settings, clock, open: Mutex::default() })
+        let (open, n_runs) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self { store, settings, clock, open, n_runs })
     }
 
     /// Returns the settings of new sessions.
@@ -274,8 +310,12 @@ impl Sessions {
         for id in self.store.list() {
             let Ok(Some(state)) = self.store.load(&id) else { continue };
             if now >= state.expires_ms {
-                if self.remove(&id, &state.owner).is_ok() {
-                    swept.expired.push(id);
+                // Its files may go later: it has ended all the same.
+                let removed = self.remove(&id, &state.owner);
+                if removed
+                    .map_or_else(|problem| problem.code == Code::SessionUnremovable, |()| true)
+                {
+                    swept.expired.push(SweptSession { id, owner: state.owner });
                 }
                 continue;
             }
@@ -288,10 +328,44 @@ impl Sessions {
                 && let Ok(mut live) = session.live.try_lock()
                 && live.take().is_some()
             {
-                swept.dormant.push(id);
+                swept.dormant.push(SweptSession { id, owner: state.owner });
             }
         }
         swept
+    }
+
+    /// Makes room for the interpreter of a session, whose own is none yet: ends interpreters that nothing runs in, those used
+    /// longest ago first. Returns their sessions.
+    pub(crate) fn make_room_for(&self, session: &Session) -> Vec<SweptSession> {
+        let open: Vec<Arc<Session>> = self.lock().values().cloned().collect();
+        let mut live: Vec<LiveSession> = Vec::new();
+        for other in open.into_iter().filter(|other| other.id != session.id) {
+            let is_idle = match other.live.try_lock() {
+                Ok(repl) if repl.is_none() => continue,
+                Ok(_) => true,
+                // A cell runs.
+                Err(_) => false,
+            };
+            let owner = other.state().owner.clone();
+            live.push(LiveSession { session: other, owner, is_idle });
+        }
+        live.sort_by_key(|live| live.session.last_run.load(Ordering::Relaxed));
+        let own = session.state().owner.clone();
+        let mut rested = Vec::new();
+        let count = |live: &[LiveSession], owner: &str| {
+            live.iter().filter(|live| live.owner == owner).count()
+        };
+        while count(&live, &own) >= self.settings.live_per_owner_max
+            && rest_one(&mut live, &own, &mut rested)
+        {}
+        while live.len() >= self.settings.live_max {
+            let most = live.iter().max_by_key(|one| count(&live, &one.owner));
+            let Some(owner) = most.map(|live| live.owner.clone()) else { break };
+            if !rest_one(&mut live, &owner, &mut rested) {
+                break;
+            }
+        }
+        rested
     }
 
     /// Finds an owner's session and updates its last use. Any other id gets the same error after the same delay.
@@ -334,6 +408,7 @@ impl Sessions {
                     live: Mutex::new(None),
                     closed: AtomicBool::new(false),
                     runs: Mutex::default(),
+                    last_run: AtomicU64::new(0),
                 })
             });
             Arc::clone(session)
@@ -356,6 +431,7 @@ impl Sessions {
         runs.next += 1;
         runs.cancels.insert(number, cancel);
         drop(runs);
+        session.last_run.store(self.n_runs.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(SessionRun { session, number, closed, _lock: lock })
     }
 
@@ -513,11 +589,14 @@ impl Session {
     /// Returns the remaining quota. Refuses if the session is full, or if its files cannot be counted.
     pub(crate) fn bytes_left(&self) -> Result<ByteSize, Problem> {
         let bytes_max = self.state().quota_bytes;
-        let used = interpreter::counted(self.files()?)?.bytes;
-        ByteSize::new(bytes_max.saturating_sub(used)).ok_or_else(|| {
+        let used = interpreter::counted(self.files()?)?;
+        let left = bytes_max.saturating_sub(used.bytes);
+        ByteSize::new(left).filter(|_| used.charged_bytes() <= bytes_max).ok_or_else(|| {
             Problem::refused(
                 Code::QuotaExceeded,
-                format!("the session's files take more than {bytes_max} bytes"),
+                format!(
+                    "the session's files take more than {bytes_max} bytes, at least {BYTES_PER_INODE} each"
+                ),
             )
             .hint("delete what is not needed; nothing that is stored was lost")
         })

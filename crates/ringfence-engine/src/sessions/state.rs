@@ -68,6 +68,11 @@ pub struct SessionSettings {
     pub quota_bytes: u64,
     /// Maximum sessions of one owner.
     pub per_owner_max: usize,
+    /// Maximum sessions of one owner whose variables are kept: each is an interpreter in memory. For another one, the one that
+    /// was used longest ago goes to rest.
+    pub live_per_owner_max: usize,
+    /// The same of all owners together. One of the owner with the most of them goes to rest.
+    pub live_max: usize,
     /// Searches per day.
     pub searches_per_day: u32,
     /// Index jobs per day.
@@ -82,6 +87,8 @@ impl Default for SessionSettings {
             idle_ms: 2 * HOUR_MS,
             quota_bytes: 10 << 30,
             per_owner_max: 100,
+            live_per_owner_max: 16,
+            live_max: 64,
             searches_per_day: 500,
             index_jobs_per_day: 5,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::state::{SessionId, SessionState};
+use crate::host_context::way_to_own;
 
 /// Maximum size of a state file; real ones are far smaller.
 const STATE_BYTES_MAX: u64 = 64 << 10;
@@ -74,7 +75,8 @@ impl Store {
     /// Opens the sessions below the data directory, creating the directory if missing.
     pub(super) fn open(data: &Path) -> Result<Self, Problem> {
         let dir = data.join("sessions");
-        private_dir(data)?;
+        // A user's group may share the directory; what is in it is for the user alone.
+        private_dir_but_for(data, 0o002)?;
         private_dir(&dir)?;
         let key = key(data)?;
         let owners = data.join("session-owners");
@@ -482,8 +484,14 @@ fn nofollow_nonblock() -> i32 {
     i32::try_from(flags.bits()).unwrap_or(0)
 }
 
-/// Creates a private directory. An existing one must belong to this user; other users' write access is removed.
+/// Creates a private directory. An existing one must belong to this user, and others may not write to it; its mode is the
+/// user's.
 pub(crate) fn private_dir(path: &Path) -> Result<(), Problem> {
+    private_dir_but_for(path, 0o022)
+}
+
+/// The same, without the write access of `others`.
+fn private_dir_but_for(path: &Path, others: u32) -> Result<(), Problem> {
     use std::os::unix::fs::MetadataExt as _;
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(
@@ -491,7 +499,6 @@ pub(crate) fn private_dir(path: &Path) -> Result<(), Problem> {
             format!("cannot use the data directory `{}`", path.display()),
         )
         .cause(e)
-        .hint("choose another with `--data-dir`")
     };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|e| cannot(&e))?;
@@ -499,9 +506,9 @@ pub(crate) fn private_dir(path: &Path) -> Result<(), Problem> {
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(cannot(&"it is not a directory of yours"));
     }
-    if meta.mode() & 0o022 != 0 {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
-            .map_err(|e| cannot(&e))?;
+    if meta.mode() & others != 0 {
+        let cause = format!("other users may write to it: its mode is {:o}", meta.mode() & 0o7777);
+        return Err(cannot(&cause).hint(way_to_own(path, meta.mode())));
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub const N_ALERT_RULES: usize = alert_rules::ALL.len();
 /// The fields of a finished call that the rules read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedCall {
-    /// End time in milliseconds, on any monotonic clock.
+    /// End time in milliseconds since 1970, by the engine's clock, which may be set back.
     pub at_ms: u64,
     /// The client that made the call.
     pub client: String,

@@ -71,6 +71,10 @@ const TESTS: &[(&str, Test)] = &[
         "what_a_killed_maker_left_is_no_session_and_goes",
         sessions::what_a_killed_maker_left_is_no_session_and_goes,
     ),
+    (
+        "the_interpreters_of_an_owner_are_limited",
+        sessions::the_interpreters_of_an_owner_are_limited,
+    ),
     ("a_changed_state_is_refused", sessions::a_changed_state_is_refused),
     (
         "a_search_sees_what_was_written_and_not_what_is_gone",

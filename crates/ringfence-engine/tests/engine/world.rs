@@ -85,7 +85,7 @@ impl World {
 
 pub(crate) fn policy(preset: CodePreset) -> CodePolicy {
     CodePolicy {
-        rules: CodeRules { preset, extra_imports: Vec::new() },
+        rules: CodeRules { preset, ..CodeRules::default() },
         limits: Limits::for_code(preset),
         python: None,
         ..CodePolicy::default()

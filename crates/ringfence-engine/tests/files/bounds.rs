@@ -119,6 +119,21 @@ fn a_very_deep_tree_is_counted_moved_and_deleted() {
 }
 
 #[test]
+fn empty_files_use_up_the_quota_too() {
+    let world = World::new();
+    let rules = FileRules { quota_bytes: Some(1 << 20), ..FileRules::default() };
+    let workspace = world.open_by(rules, LOOKUPS[0]);
+    let n_written = (0..100)
+        .take_while(|n| code(&workspace.write(format!("f{n}"), b"", CREATE)) == "ok")
+        .count();
+    // 16 KiB each.
+    assert_eq!(n_written, 64);
+    assert_eq!(code(&workspace.write("one more", b"", CREATE)), "quota_exceeded");
+    workspace.delete("f0", Depth::All).unwrap();
+    assert_eq!(code(&workspace.write("one more", b"", CREATE)), "ok");
+}
+
+#[test]
 fn deleting_removes_links_and_not_what_they_point_to() {
     for lookup in LOOKUPS {
         let world = World::new();

@@ -129,7 +129,7 @@ fn hostile_paths_where_openat2_is_refused() {
                 (0x06, 0, 0, 0x7fff_0000),
             ]
             .map(|(code, jt, jf, k)| Instruction { code, jt, jf, k });
-            ringfence_sys::seccomp::install(&filter, false).unwrap();
+            ringfence_sys::seccomp::install(&filter).unwrap();
             let flags = rustix::fs::ResolveFlags::empty();
             let (read, mode) = (rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
             let answer = rustix::fs::openat2(rustix::fs::CWD, "/", read, mode, flags);

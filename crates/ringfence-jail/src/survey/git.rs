@@ -11,14 +11,15 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfence_plan::{
     FileId, FileKind, Found, GitFacts, GitIndex, IndexBefore, KnownLinks, PlaceholderShape,
-    Protected, ProtectedState, WritableRoot,
+    Protected, ProtectedState, WritableDir, WritableRoot,
 };
 use ringfence_sys::CallError;
 use ringfence_sys::untrusted;
+use rustix::io::Errno;
 
 use super::gitconfig::{self, Role, Variable};
-use super::paths::{follow_links, protect};
-use super::tree::{Content, Tree};
+use super::paths::{follow_links, links_inside, protect};
+use super::tree::Tree;
 use crate::file_time::{file_clock, has_local_clock, is_old};
 use crate::gitindex::{self, HashBytes};
 use crate::gitwatch::{names_of, stamp_of};
@@ -145,7 +146,8 @@ impl<'a, 'b> Survey<'a, 'b> {
             self.facts.gaps.push(format!("`{at}`: {what}"));
         }
         let mut pinned: Vec<PathBuf> = self.pinned.into_iter().collect();
-        follow_links(self.root, &mut self.facts.protected, &mut pinned)?;
+        let inside = links_inside(self.root, &self.facts.protected, &mut self.facts.gaps)?;
+        follow_links(self.root, &inside, &mut self.facts.protected, &mut pinned)?;
         pinned.retain(|path| !path.as_os_str().is_empty());
         // Parents first: in this order each is still reachable by its name.
         pinned.sort();
@@ -252,6 +254,9 @@ impl<'a, 'b> Survey<'a, 'b> {
         at: &Path,
         config: &Config,
     ) -> Result<(), CallError> {
+        self.facts
+            .dirs
+            .push(WritableDir { path: git_dir.path().to_owned(), id: git_dir.itself()?.id });
         // Git obeys `config.worktree` only if the configuration says so (git-worktree(1)), but `git sparse-checkout`
         // turns that on: in the repository of the workspace its place is held. In a nested one it is protected if it is
         // obeyed.
@@ -412,9 +417,12 @@ impl<'a, 'b> Survey<'a, 'b> {
         match self.root.look(&git)? {
             None => self.empty_checkout(at).map(drop),
             Some(seen) if seen.kind == FileKind::Directory => {
-                // Without `HEAD` git does not take it for a repository.
-                let is_repository = self.root.look(git.join("HEAD"))?.is_some();
-                if !is_repository || self.protected.contains(&git) || self.pinned.contains(&git) {
+                if self.protected.contains(&git) || self.pinned.contains(&git) {
+                    return Ok(());
+                }
+                if self.root.look(git.join("HEAD"))?.is_none() {
+                    // Git does not take it for a repository, until a run makes what is missing.
+                    self.protect(present(git, FileKind::Directory));
                     return Ok(());
                 }
                 if self.n_nested_directories == NESTED_DIRECTORIES_MAX {
@@ -567,6 +575,10 @@ impl<'a, 'b> Survey<'a, 'b> {
                 },
             };
             let Some(git_dir) = git_dir else { return Ok(()) };
+            if git_dir.look("HEAD").is_err_and(|error| error.errno == Errno::ACCESS) {
+                // Another user's: the caller's git cannot read it either.
+                return Ok(());
+            }
             let config = self.read_config(&git_dir)?;
             let settled = self.module_pointers(&git_dir)?;
             for name in git_dir.directories(Path::new("worktrees"), WORKTREES_MAX)? {
@@ -606,7 +618,7 @@ impl<'a, 'b> Survey<'a, 'b> {
             lexical(&admin.path().join(back)) == root.join(".git")
         } else {
             // A submodule: its config names our directory as its work tree.
-            let bytes = admin.read("config", CONFIG_BYTES_MAX)?.bytes().unwrap_or_default();
+            let bytes = admin.read("config", CONFIG_BYTES_MAX)?.bytes()?.unwrap_or_default();
             let config = gitconfig::parse(&bytes);
             let worktree = config.iter().rev().find(|v| v.role() == Some(Role::Worktree));
             worktree.is_some_and(|v| lexical(&admin.path().join(&v.value)) == root)
@@ -708,19 +720,15 @@ fn find_modules(
         let name = Path::new(&name);
         let at = at.join(name);
         // By paths relative to `dir`, which takes half the calls of opening each one.
-        let config = match dir.read(name.join("config"), CONFIG_BYTES_MAX)? {
-            Content::Bytes(bytes) => gitconfig::parse(&bytes),
-            Content::Missing | Content::Unreadable => {
-                if dir.look(name.join("HEAD"))?.is_none() {
-                    // A submodule's name with slashes: its parts are directories.
-                    if let Some(sub) = dir.sub(name)? {
-                        find_modules(&sub, &at, depth + 1, n_seen, found)?;
-                    }
-                    continue;
-                }
-                Vec::new()
+        let config = dir.read(name.join("config"), CONFIG_BYTES_MAX)?.bytes()?;
+        if config.is_none() && dir.look(name.join("HEAD"))?.is_none() {
+            // A submodule's name with slashes: its parts are directories.
+            if let Some(sub) = dir.sub(name)? {
+                find_modules(&sub, &at, depth + 1, n_seen, found)?;
             }
-        };
+            continue;
+        }
+        let config = gitconfig::parse(&config.unwrap_or_default());
         let worktree = config.iter().rev().find(|v| v.role() == Some(Role::Worktree));
         let checkout = worktree.map(|v| lexical(&dir.path().join(name).join(&v.value)));
         found.push(Module { at: at.clone(), checkout, config });
@@ -757,7 +765,7 @@ fn is_repository(dir: &Tree<'_>) -> Result<bool, CallError> {
 
 /// The path that a small pointer file names, after `prefix`.
 fn pointer(dir: &Tree<'_>, file: &Path, prefix: &str) -> Result<Option<PathBuf>, CallError> {
-    let Some(bytes) = dir.read(file, POINTER_BYTES_MAX)?.bytes() else { return Ok(None) };
+    let Some(bytes) = dir.read(file, POINTER_BYTES_MAX)?.bytes()? else { return Ok(None) };
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let Some(path) = line.strip_prefix(prefix.as_bytes()) else { return Ok(None) };
     let path = path.trim_ascii_end();

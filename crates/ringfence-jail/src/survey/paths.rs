@@ -35,6 +35,10 @@ const SECRETS_MAX: usize = 64;
 /// Directories at the top in which a repository is looked for.
 pub(crate) const TOP_DIRECTORIES_MAX: usize = 512;
 
+/// Maximum depth and number of entries of a protected directory that are searched for links.
+const LINKS_DEPTH_MAX: usize = 4;
+const LINKS_ENTRIES_MAX: usize = 512;
+
 /// Maximum number of links followed, as in the kernel.
 const LINKS_MAX: usize = 40;
 
@@ -527,28 +531,83 @@ fn survey(
             root.path.display()
         ));
     }
-    follow_links(&tree, &mut protected, &mut git.pinned)?;
+    let inside = links_inside(&tree, &protected, &mut git.gaps)?;
+    follow_links(&tree, &inside, &mut protected, &mut git.pinned)?;
     let secrets = top.secrets;
     Ok(WritableRoot { root: root.clone(), owner_uid, owner_gid, protected, secrets, git })
 }
 
-/// Protects the targets of protected links too: a protected link is useless if its target can be changed.
+/// Links in protected directories: hooks and settings are often links to files that are edited elsewhere, and the host obeys
+/// those.
+pub(super) fn links_inside(
+    root: &Tree<'_>,
+    protected: &[Protected],
+    gaps: &mut Vec<String>,
+) -> Result<Vec<PathBuf>, CallError> {
+    let mut links = Vec::new();
+    let directories =
+        protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Directory));
+    for Protected { path: top, .. } in directories.filter(|p| is_obeyed_by_file(&p.path)) {
+        let mut pending = vec![(top.clone(), 1)];
+        let mut n_entries = 0;
+        while let Some((at, depth)) = pending.pop() {
+            let Some(dir) = root.sub(&at)? else { continue };
+            dir.list(|name, kind| {
+                n_entries += 1;
+                match kind {
+                    FileType::Symlink => links.push(at.join(name)),
+                    FileType::Directory if depth < LINKS_DEPTH_MAX => {
+                        pending.push((at.join(name), depth + 1));
+                    }
+                    _ => {}
+                }
+                if n_entries > LINKS_ENTRIES_MAX {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            if n_entries > LINKS_ENTRIES_MAX {
+                let at = root.path().join(top);
+                gaps.push(format!(
+                    "`{}` has more than {LINKS_ENTRIES_MAX} entries: what links among the others lead to is not protected",
+                    at.display()
+                ));
+                break;
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// Returns true for a protected directory whose files the host reads one by one. Parts of a git directory are found by git,
+/// which makes no links there, except for hooks.
+fn is_obeyed_by_file(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let is_in_git = path.iter().any(|part| part == ".git");
+    name == "hooks" || !(is_in_git || name == "modules" || name == "worktrees")
+}
+
+/// Protects the targets of protected links, and of `inside`, too: a protected link is useless if its target can be changed.
 pub(super) fn follow_links(
     root: &Tree<'_>,
+    inside: &[PathBuf],
     protected: &mut Vec<Protected>,
     pinned: &mut Vec<PathBuf>,
 ) -> Result<(), CallError> {
-    let mut targets = Vec::new();
-    for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
-        let (path, state) = match root.follow(&link.path)? {
+    let mut targets: Vec<Protected> = Vec::new();
+    let links = protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink));
+    for link in links.map(|link| &link.path).chain(inside) {
+        let (path, state) = match root.follow(link)? {
             Some((path, kind)) => (path, ProtectedState::Present(kind)),
             // The link dangles, and a file created at its target becomes the protected name.
-            None => match missing_target(root, &link.path)? {
+            None => match missing_target(root, link)? {
                 Some(path) => (path, ProtectedState::Absent(PlaceholderShape::Inert)),
                 None => continue,
             },
         };
-        if path.as_os_str().is_empty() || protected.iter().any(|known| known.path == path) {
+        let is_known = protected.iter().chain(&targets).any(|known| known.path == path);
+        if path.as_os_str().is_empty() || is_known {
             continue;
         }
         for ancestor in path.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()) {
@@ -612,7 +671,7 @@ fn looks_made_to_hold(
         }
         (PlaceholderShape::EmptyFile | PlaceholderShape::Dot, FileKind::File) if seen.is_sticky => {
             let text = text_of(shape);
-            let content = dir.read(name, text.len() as u64 + 1)?.bytes();
+            let content = dir.read(name, text.len() as u64 + 1)?.bytes()?;
             Ok(content.is_some_and(|content| content == text))
         }
         _ => Ok(false),

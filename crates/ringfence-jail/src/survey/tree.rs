@@ -12,6 +12,9 @@ use rustix::io::Errno;
 
 use crate::open::{id_of, open_exact};
 
+/// Times that a link is followed while other processes rename.
+const TRIES_MAX: u32 = 100;
+
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct Tree<'b> {
@@ -47,16 +50,29 @@ pub(crate) enum Content {
     Missing,
     /// Its bytes.
     Bytes(Vec<u8>),
-    /// It is not a regular file, too large, or cannot be read.
-    Unreadable,
+    /// It is not a regular file, or too large.
+    Unsuitable,
+    /// The kernel refused to open or read it.
+    Refused(CallError),
 }
 
 impl Content {
-    /// The bytes, if there are any.
-    pub(crate) fn bytes(self) -> Option<Vec<u8>> {
+    /// Result of reading a file.
+    pub(crate) fn of(read: Result<Vec<u8>, ReadError>) -> Self {
+        match read {
+            Ok(bytes) => Self::Bytes(bytes),
+            Err(error) if error.is_missing() => Self::Missing,
+            Err(ReadError::NotAFile | ReadError::TooLarge) => Self::Unsuitable,
+            Err(ReadError::Call(error)) => Self::Refused(error),
+        }
+    }
+
+    /// The bytes; `None` if there is no such file, or none that can hold what is looked for.
+    pub(crate) fn bytes(self) -> Result<Option<Vec<u8>>, CallError> {
         match self {
-            Self::Bytes(bytes) => Some(bytes),
-            Self::Missing | Self::Unreadable => None,
+            Self::Bytes(bytes) => Ok(Some(bytes)),
+            Self::Missing | Self::Unsuitable => Ok(None),
+            Self::Refused(error) => Err(error),
         }
     }
 }
@@ -83,7 +99,9 @@ impl<'b> Tree<'b> {
     /// A directory below this one; `None` if it does not exist, or a link is on the way.
     pub(crate) fn sub(&self, path: &Path) -> Result<Option<Self>, CallError> {
         self.budget.spend_entry()?;
-        let Ok(dir) = untrusted::open_beneath(&self.dir, path) else { return Ok(None) };
+        let Some(dir) = if_there(untrusted::open_beneath(&self.dir, path))? else {
+            return Ok(None);
+        };
         let stat = rustix::fs::fstat(&dir).named(|| "fstat")?;
         let is_directory = kind_of(&stat) == FileKind::Directory;
         Ok(is_directory.then(|| Self { dir, path: self.path.join(path), budget: self.budget }))
@@ -112,10 +130,12 @@ impl<'b> Tree<'b> {
         let single =
             matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
         if single {
-            return Ok(untrusted::stat_at(&self.dir, path).map(|stat| Seen::of(&stat)));
+            return Ok(untrusted::look_at(&self.dir, path)?.map(|stat| Seen::of(&stat)));
         }
-        let Ok(fd) = untrusted::open_beneath(&self.dir, path) else { return Ok(None) };
-        Ok(rustix::fs::fstat(&fd).ok().map(|stat| Seen::of(&stat)))
+        let Some(fd) = if_there(untrusted::open_beneath(&self.dir, path))? else {
+            return Ok(None);
+        };
+        rustix::fs::fstat(&fd).named(|| "fstat").map(|stat| Some(Seen::of(&stat)))
     }
 
     /// The content of a regular file of at most `bytes_max`.
@@ -125,16 +145,11 @@ impl<'b> Tree<'b> {
         bytes_max: u64,
     ) -> Result<Content, CallError> {
         self.budget.spend_entry()?;
-        match untrusted::read_beneath(&self.dir, path.as_ref(), bytes_max) {
-            Ok(bytes) => {
-                self.budget.spend_bytes(bytes.len() as u64)?;
-                Ok(Content::Bytes(bytes))
-            }
-            Err(error) if error.is_missing() => Ok(Content::Missing),
-            Err(ReadError::NotAFile | ReadError::TooLarge | ReadError::Call(_)) => {
-                Ok(Content::Unreadable)
-            }
+        let content = Content::of(untrusted::read_beneath(&self.dir, path.as_ref(), bytes_max));
+        if let Content::Bytes(bytes) = &content {
+            self.budget.spend_bytes(bytes.len() as u64)?;
         }
+        Ok(content)
     }
 
     /// Names of the directories at `path`, sorted: at most `n_max`, and one more that signals the excess.
@@ -144,16 +159,16 @@ impl<'b> Tree<'b> {
         n_max: usize,
     ) -> Result<Vec<OsString>, CallError> {
         self.budget.spend_entry()?;
-        let Ok(dir) = untrusted::open_directory_beneath(&self.dir, path) else {
-            return Ok(Vec::new());
-        };
-        untrusted::list_directories(&dir, self.budget, n_max)
+        let dir = if_there(untrusted::open_directory_beneath(&self.dir, path))?;
+        dir.map_or(Ok(Vec::new()), |dir| untrusted::list_directories(&dir, self.budget, n_max))
     }
 
     /// Returns true if there is an empty directory at `path`.
     pub(crate) fn is_empty(&self, path: &Path) -> Result<bool, CallError> {
         self.budget.spend_entry()?;
-        let Ok(dir) = untrusted::open_directory_beneath(&self.dir, path) else { return Ok(false) };
+        let Some(dir) = if_there(untrusted::open_directory_beneath(&self.dir, path))? else {
+            return Ok(false);
+        };
         let mut is_empty = true;
         untrusted::list(&dir, self.budget, |_, _| {
             is_empty = false;
@@ -178,8 +193,17 @@ impl<'b> Tree<'b> {
         self.budget.spend_entry()?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let Ok(fd) = rustix::fs::openat2(&self.dir, path, flags, Mode::empty(), resolve) else {
-            return Ok(None);
+        let mut n_tries = 0;
+        let fd = loop {
+            match rustix::fs::openat2(&self.dir, path, flags, Mode::empty(), resolve) {
+                Ok(fd) => break fd,
+                // openat2(2): a rename anywhere on the host while a link with `..` was followed.
+                Err(Errno::AGAIN) if n_tries < TRIES_MAX => n_tries += 1,
+                Err(Errno::AGAIN) => {
+                    return Err(CallError::new(format!("openat2({path:?})"), Errno::AGAIN));
+                }
+                Err(_) => return Ok(None),
+            }
         };
         let Ok(stat) = rustix::fs::fstat(&fd) else { return Ok(None) };
         let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
@@ -192,7 +216,9 @@ impl<'b> Tree<'b> {
     /// The text of the link at `path`, if it is one.
     pub(crate) fn link_text(&self, path: &Path) -> Result<Option<PathBuf>, CallError> {
         self.budget.spend_entry()?;
-        let Ok(fd) = untrusted::open_beneath(&self.dir, path) else { return Ok(None) };
+        let Some(fd) = if_there(untrusted::open_beneath(&self.dir, path))? else {
+            return Ok(None);
+        };
         // readlinkat(2): with an empty name, the link that the descriptor is.
         let text = rustix::fs::readlinkat(&fd, "", Vec::new()).ok();
         Ok(text.map(|text| {
@@ -206,6 +232,15 @@ impl<'b> Tree<'b> {
         // By /proc: faccessat(2) cannot take an O_PATH descriptor alone before Linux 5.8.
         let path = format!("/proc/self/fd/{}", self.dir.as_raw_fd());
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+    }
+}
+
+/// What was opened, if there is anything. A refusal is no absence: what cannot be looked at is not left unprotected.
+fn if_there(opened: Result<OwnedFd, CallError>) -> Result<Option<OwnedFd>, CallError> {
+    match opened {
+        Ok(fd) => Ok(Some(fd)),
+        Err(error) if untrusted::is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

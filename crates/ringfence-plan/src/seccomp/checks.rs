@@ -61,10 +61,10 @@ pub(super) enum Check {
     OrdinaryMemory,
     /// mmap: nor any that a limit on data does not count.
     CountedMemory,
-    /// fcntl: no pipe that is larger than from birth.
-    PipeSize,
-    /// fcntl: nor anything that watches or holds up others.
+    /// fcntl: no pipe that is larger than from birth, and no lease, which holds up others that open the file.
     Fcntl,
+    /// fcntl: nor anything that watches others.
+    FcntlOfCode,
     /// Signals: in this argument, not one that has a stopped process go on.
     NoWaking(u8),
     /// sendmsg: not at all, unless the host must be sent descriptors.
@@ -391,16 +391,12 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
                 [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])],
             ),
         ],
-        Check::PipeSize => vec![refuse(
-            2,
-            &reasons::PIPE_SIZE,
-            [whole(1).these(&[F_SETPIPE_SZ]), whole(2).above(PIPE_BYTES_MAX)],
-        )],
         Check::Fcntl => {
-            let mut guards = guards(Check::PipeSize, spec);
+            vec![pipe_size(), refuse(1, &reasons::LEASES, [whole(1).these(&[F_SETLEASE])])]
+        }
+        Check::FcntlOfCode => {
             let watch = whole(1).these(&[F_SETSIG, F_SETLEASE, F_NOTIFY]);
-            guards.push(refuse(1, &reasons::OUTSIDE_CODE, [watch]));
-            guards
+            vec![pipe_size(), refuse(1, &reasons::OUTSIDE_CODE, [watch])]
         }
         Check::NoWaking(signal) => {
             vec![refuse(signal, &reasons::PROCESS_CONTROL, [whole(signal).these(&[SIGCONT])])]
@@ -460,6 +456,12 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             Ipc::Refused => vec![always(&reasons::IPC)],
         },
     }
+}
+
+/// fcntl: `F_SETPIPE_SZ`.
+fn pipe_size() -> Guard {
+    let large = [whole(1).these(&[F_SETPIPE_SZ]), whole(2).above(PIPE_BYTES_MAX)];
+    refuse(2, &reasons::PIPE_SIZE, large)
 }
 
 /// socket(domain, type, protocol)

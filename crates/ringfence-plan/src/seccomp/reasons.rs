@@ -121,6 +121,11 @@ pub(super) static IO_URING: Reason = denial(
 );
 pub(super) static FILE_HANDLES: Reason =
     denial(DenialRule::FileHandles, EPERM, "files cannot be opened by handle; open them by path");
+pub(super) static LEASES: Reason = denial(
+    DenialRule::Leases,
+    EPERM,
+    "a lease would hold up host programs that open the file; use flock or fcntl locks",
+);
 pub(super) static SNAPSHOTS: Reason = denial(
     DenialRule::Snapshots,
     EPERM,

@@ -152,7 +152,7 @@ pub(super) static GROUPS: &[Group] = &[
          sendfile copy_file_range fadvise64 readahead",
     ),
     everywhere("close close_range dup dup2 dup3 flock"),
-    checked(Check::PipeSize, Check::Fcntl, "fcntl"),
+    checked(Check::Fcntl, Check::FcntlOfCode, "fcntl"),
     // A workspace is the host's disk, where a file's owner can be the host's root: no call that sets a mode may set the
     // setuid or setgid bit. mkdir and mkdirat cannot, as vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of the mode.
     in_both(Check::Open { flags: 1, mode: 2 }, "open"),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::glob::Glob;
-use super::path::{is_written, resolved};
+use super::path::{changed_by, is_written, resolved};
 use super::{Call, Gaps};
 use crate::shell::{Simple, Word};
 
@@ -21,7 +21,8 @@ pub struct CommandRule {
     pub options: Vec<String>,
     /// Patterns, each matched by some argument; an argument that is a path also matches in its absolute form.
     pub arguments: Vec<Glob>,
-    /// Patterns, each matched by some file that it is redirected to.
+    /// Patterns, each matched by some file that it is redirected to, or that a well-known program (`cp`, `mv`, `tee`, …)
+    /// changes by its arguments.
     pub writes: Vec<Glob>,
 }
 
@@ -35,10 +36,14 @@ impl CommandRule {
                     glob.matches(word, gaps) || glob.matches_path(&resolved(word, call), gaps)
                 })
             })
-            && self.writes.iter().all(|glob| {
-                let mut written = simple.redirects.iter().filter(|redirect| is_written(redirect));
-                written.any(|redirect| glob.matches_path(&resolved(&redirect.path, call), gaps))
-            })
+            && (self.writes.is_empty() || self.matches_writes(simple, call, gaps))
+    }
+
+    fn matches_writes(&self, simple: &Simple, call: &Call<'_>, gaps: Gaps) -> bool {
+        let redirects = simple.redirects.iter().filter(|redirect| is_written(redirect));
+        let written = redirects.map(|redirect| redirect.path.clone()).chain(changed_by(simple));
+        let written: Vec<Word> = written.map(|path| resolved(&path, call)).collect();
+        self.writes.iter().all(|glob| written.iter().any(|path| glob.matches_path(path, gaps)))
     }
 
     fn matches_program(&self, simple: &Simple, gaps: Gaps) -> bool {

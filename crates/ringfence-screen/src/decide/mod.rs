@@ -4,6 +4,7 @@
 //! rule is advice to an honest agent and a record of a dishonest one: the boundary is the jail.
 
 mod command;
+mod fault;
 mod glob;
 mod path;
 mod places;
@@ -13,6 +14,7 @@ mod risks;
 use serde::{Deserialize, Serialize};
 
 pub use command::CommandRule;
+pub use fault::RuleFault;
 pub use glob::{Glob, GlobError};
 pub use rate::{Rated, risk};
 
@@ -63,7 +65,8 @@ pub struct AccessRule {
     pub name: String,
     /// Names of tools, as patterns.
     pub tools: Vec<Glob>,
-    /// Paths of the call or of its redirections, as patterns over the path that the run sees.
+    /// Paths of the call, of its redirections and, for a deny rule, those that well-known programs change (`cp`, `mv`,
+    /// `tee`, …), as patterns over the path that the run sees.
     pub paths: Vec<Glob>,
     /// Commands.
     pub commands: Vec<CommandRule>,
@@ -116,8 +119,14 @@ impl Rules {
     /// Decides one call.
     pub fn decide(&self, call: &Call<'_>) -> RuleVerdict {
         let paths = path::all_of(call);
+        let mut touched = paths.clone();
+        if self.deny.iter().any(|rule| !rule.paths.is_empty()) {
+            let commands = call.shape.iter().flat_map(|shape| &shape.commands);
+            let changed = commands.flat_map(path::changed_by);
+            touched.extend(changed.map(|path| path::resolved(&path, call)));
+        }
         for (at, rule) in self.deny.iter().enumerate() {
-            if let Some(subject) = self.denies(rule, call, &paths) {
+            if let Some(subject) = self.denies(rule, call, &touched) {
                 return rule.refusal(at, &subject);
             }
         }
@@ -215,13 +224,20 @@ impl AccessRule {
     }
 
     fn refusal(&self, at: usize, subject: &str) -> RuleVerdict {
-        let name = if self.name.is_empty() { format!("deny[{at}]") } else { self.name.clone() };
+        let name = self.shown_name("deny", at);
         let reason = if self.reason.is_empty() {
             format!("the policy refuses {subject}")
         } else {
             format!("{} ({subject})", self.reason)
         };
         RuleVerdict::Denied { rule: name, reason, hint: self.hint.clone() }
+    }
+}
+
+impl AccessRule {
+    /// Its name, or its place in the list.
+    fn shown_name(&self, list: &str, at: usize) -> String {
+        if self.name.is_empty() { format!("{list}[{at}]") } else { self.name.clone() }
     }
 }
 

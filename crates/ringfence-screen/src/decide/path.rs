@@ -2,7 +2,7 @@
 //! links are the jail's concern.
 
 use super::Call;
-use crate::shell::{Direction, Part, Redirect, Word};
+use crate::shell::{Direction, Part, Redirect, Simple, Word};
 
 /// The paths a call names and those its commands are redirected to.
 pub(crate) fn all_of(call: &Call<'_>) -> Vec<Word> {
@@ -10,6 +10,78 @@ pub(crate) fn all_of(call: &Call<'_>) -> Vec<Word> {
     let redirects =
         call.shape.iter().flat_map(|shape| &shape.commands).flat_map(|simple| &simple.redirects);
     named.chain(redirects.map(|redirect| resolved(&redirect.path, call))).collect()
+}
+
+/// Files that well-known programs change by their arguments: `cp a DOCS`, `tee DOCS/x`. For a directory that something is
+/// copied to also the file in it.
+pub(crate) fn changed_by(simple: &Simple) -> Vec<Word> {
+    let program = simple.program().unwrap_or_default();
+    let operands = operands(simple);
+    match program {
+        "cp" | "install" | "ln" | "rsync" => copied_to(simple, &operands),
+        "mv" => {
+            let mut changed = copied_to(simple, &operands);
+            changed.extend(operands.into_iter().cloned());
+            changed
+        }
+        "tee" | "touch" | "mkdir" | "rm" | "rmdir" | "unlink" | "shred" | "truncate" => {
+            operands.into_iter().cloned().collect()
+        }
+        // `dd of=FILE`
+        "dd" => operands.into_iter().filter_map(|word| without_beginning(word, "of=")).collect(),
+        "sed" | "perl" if super::command::has_option(simple, "-i|--in-place") => {
+            operands.into_iter().cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The arguments that are not options.
+fn operands(simple: &Simple) -> Vec<&Word> {
+    let mut only_operands = false;
+    let is_operand = |word: &&Word| {
+        let is_end = !only_operands && word.text() == Some("--");
+        only_operands |= is_end;
+        only_operands && !is_end || !word.beginning().starts_with('-')
+    };
+    simple.arguments().iter().filter(is_operand).collect()
+}
+
+/// The destination of a copy, and the files in it if it is a directory.
+fn copied_to(simple: &Simple, operands: &[&Word]) -> Vec<Word> {
+    let mut arguments = simple.arguments().iter();
+    let mut directory = None;
+    while let Some(word) = arguments.next() {
+        if word.text() == Some("-t") || word.text() == Some("--target-directory") {
+            directory = arguments.next().cloned();
+        } else if let Some(named) = without_beginning(word, "--target-directory=") {
+            directory = Some(named);
+        }
+    }
+    let (sources, to) = match (directory, operands) {
+        (Some(directory), sources) => (sources, directory),
+        (None, [sources @ .., to]) => (sources, (*to).clone()),
+        (None, []) => return Vec::new(),
+    };
+    let below = sources.iter().filter_map(|source| {
+        let name = source.text()?.trim_end_matches('/').rsplit('/').next()?;
+        let mut path = to.clone();
+        match path.parts.last_mut() {
+            Some(Part::Known(text)) => *text = format!("{}/{name}", text.trim_end_matches('/')),
+            _ => path.parts.push(Part::Known(format!("/{name}"))),
+        }
+        Some(path)
+    });
+    let mut changed: Vec<Word> = below.collect();
+    changed.insert(0, to);
+    changed
+}
+
+fn without_beginning(word: &Word, beginning: &str) -> Option<Word> {
+    let rest = word.beginning().strip_prefix(beginning)?.to_owned();
+    let mut word = word.clone();
+    replace_beginning(&mut word, &rest);
+    Some(word)
 }
 
 /// Returns true if the redirection can change the file.

@@ -168,9 +168,4 @@ impl Simple {
     pub fn arguments(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
-
-    /// Returns true if an argument is exactly this.
-    pub fn has_argument(&self, text: &str) -> bool {
-        self.arguments().iter().any(|word| word.text() == Some(text))
-    }
 }

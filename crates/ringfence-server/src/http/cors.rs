@@ -46,7 +46,7 @@ impl Cors {
     }
 }
 
-/// Response to a preflight, without the headers that every response to the page has; `None` if the request is none.
+/// Response to a preflight, without the headers that every response to the page has; `None` for any other request.
 pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
     if *method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return None;

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::api_error::ApiError;
 use super::headers::declares_json;
 use super::scope::{Caller, Run, Scope, Scoped};
-use super::{AppState, body, middleware};
+use super::{AppState, body, middleware, streams};
 #[cfg(feature = "fixtures")]
 use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
@@ -38,7 +38,7 @@ const STATELESS_SINCE: &str = "2026-07-28";
 
 /// Maximum number of MCP sessions per client, in protocol versions that have them. One more ends the one that was unused
 /// for longest, if that was for [`IDLE_MIN`].
-const MCP_SESSIONS_MAX: usize = 64;
+pub(super) const MCP_SESSIONS_MAX: usize = 64;
 
 /// Time without a call after which an MCP session may be ended for another.
 const IDLE_MIN: Duration = Duration::from_mins(5);
@@ -124,6 +124,11 @@ pub(super) async fn message(
             .hint("send the `Mcp-Session-Id` that `initialize` was answered with")
             .into());
     }
+    // Its answer goes on until the client leaves.
+    let slot = match parts.method {
+        Method::GET => Some(app.streams.messages(&may.caller)?),
+        _ => None,
+    };
     // Regardless of the headers: the SDK starts a session by the message alone.
     let _shaking = match shape {
         Some(shape) if shape.is_initialize => Some(server.room_for_session().await?),
@@ -143,7 +148,10 @@ pub(super) async fn message(
     }
     // A new MCP session has its id from here.
     server.note_use(response.headers());
-    let mut response = response.map(Body::new);
+    let mut response = response.map(|body| match slot {
+        Some(slot) => streams::holding(Body::new(body), slot),
+        None => Body::new(body),
+    });
     if is_end && response.status() == StatusCode::ACCEPTED {
         // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
         *response.status_mut() = StatusCode::NO_CONTENT;

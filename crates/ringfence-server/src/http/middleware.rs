@@ -79,9 +79,16 @@ fn check_request(
     }
     let caller = match app.tokens.check(bearer(request.headers())) {
         Ok(caller) => caller,
+        Err(Denied::Missing) => {
+            let problem = Problem::refused(Code::TokenUnknown, "no token was sent").hint(
+                "send `Authorization: Bearer TOKEN`, once; the operator makes one with `ringfence token new`",
+            );
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, problem));
+        }
         Err(Denied::Unknown) => {
-            let problem = Problem::refused(Code::TokenUnknown, "invalid token")
-                .hint("send `Authorization: Bearer TOKEN`; `ringfence token new` makes one");
+            let problem = Problem::refused(Code::TokenUnknown, "this token is not known here").hint(
+                "it is mistyped, revoked or another service's; the operator lists tokens with `ringfence token ls`",
+            );
             return Err(ApiError::new(StatusCode::UNAUTHORIZED, problem));
         }
         Err(Denied::Unreadable(problem)) => {

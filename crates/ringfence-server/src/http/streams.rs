@@ -10,13 +10,16 @@ use hyper::body::{Bytes, Frame};
 use ringfence_engine::files::OpenedFile;
 use ringfence_spec::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::api_error::ApiError;
 use super::scope::Caller;
 
 /// Maximum event streams of one client.
 const STREAMS_MAX: usize = 16;
+
+/// Maximum streams of messages of one client: one for each of its MCP sessions.
+const MESSAGE_STREAMS_MAX: usize = super::mcp::MCP_SESSIONS_MAX;
 
 /// Maximum uploads of one client that are spooled at once.
 const UPLOADS_MAX: usize = 4;
@@ -47,6 +50,33 @@ impl hyper::body::Body for ChannelBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         self.0.poll_recv(context).map(|part| part.map(|part| part.map(Frame::data)))
+    }
+}
+
+/// Sends a body that another part of the service makes, holding a slot until its end. A token that is no longer valid ends it.
+pub(super) fn holding(body: Body, slot: StreamSlot) -> Body {
+    let ended = Box::pin(slot.end.clone().cancelled_owned());
+    Body::new(HoldingBody { body, ended, _slot: slot })
+}
+
+struct HoldingBody {
+    body: Body,
+    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    _slot: StreamSlot,
+}
+
+impl hyper::body::Body for HoldingBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.ended.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
     }
 }
 
@@ -108,6 +138,7 @@ pub(super) struct StreamSlots {
 #[derive(Clone, Debug)]
 struct ClientSlots {
     streams: Arc<Semaphore>,
+    messages: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     end: CancellationToken,
 }
@@ -125,6 +156,14 @@ impl StreamSlots {
     pub(super) fn stream(&self, caller: &Caller) -> Result<StreamSlot, ApiError> {
         let ClientSlots { streams, end, .. } = self.of(caller);
         let permit = streams.try_acquire_owned().map_err(|_| too_many(STREAMS_MAX, "streams"))?;
+        Ok(StreamSlot { _permit: permit, end })
+    }
+
+    /// Takes a slot for a stream of the server's messages to an MCP session.
+    pub(super) fn messages(&self, caller: &Caller) -> Result<StreamSlot, ApiError> {
+        let ClientSlots { messages, end, .. } = self.of(caller);
+        let permit = messages.try_acquire_owned();
+        let permit = permit.map_err(|_| too_many(MESSAGE_STREAMS_MAX, "message streams"))?;
         Ok(StreamSlot { _permit: permit, end })
     }
 
@@ -154,6 +193,7 @@ impl StreamSlots {
         let mut clients = self.lock();
         let slots = clients.entry(caller.clone()).or_insert_with(|| ClientSlots {
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            messages: Arc::new(Semaphore::new(MESSAGE_STREAMS_MAX)),
             uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
             end: CancellationToken::new(),
         });

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ringfence_audit::Digest;
 use ringfence_engine::LOCAL;
 use ringfence_engine::clock::{Clock as _, HostClock};
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, shell_word};
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -96,7 +96,9 @@ struct Stamp {
 /// Reason for rejecting a caller.
 #[derive(Debug)]
 pub(super) enum Denied {
-    /// No token, or an invalid one.
+    /// No token.
+    Missing,
+    /// A token that is not known here, or revoked.
     Unknown,
     /// The file cannot be read, so every caller is rejected.
     Unreadable(Problem),
@@ -193,7 +195,7 @@ impl Tokens {
         if !known.needed {
             return Ok(Caller::local());
         }
-        let presented = Digest::of(presented.ok_or(Denied::Unknown)?.as_bytes());
+        let presented = Digest::of(presented.ok_or(Denied::Missing)?.as_bytes());
         // Compares with every token, so that the time it takes reveals nothing.
         let mut found: Option<&Caller> = None;
         for active in &known.active {
@@ -259,9 +261,12 @@ impl Tokens {
         };
         let meta = file.metadata().map_err(|e| self.cannot("read", &e))?;
         if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
-            return Err(self
-                .cannot("trust", &"others than you may read or write it")
-                .hint(format!("look at it, then `chmod 600 {}`", self.dir.join(FILE).display())));
+            return Err(self.cannot("trust", &"others than you may read or write it").hint(
+                format!(
+                    "look at it, then `chmod 600 {}`",
+                    shell_word(&self.dir.join(FILE).to_string_lossy())
+                ),
+            ));
         }
         if !meta.is_file() {
             return Err(self.cannot("read", &"it is no file"));
@@ -270,7 +275,14 @@ impl Tokens {
             return Err(self.cannot("read", &"it is larger than tokens can be"));
         }
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| self.cannot("read", &e))?;
-        serde_json::from_str(&text).map_err(|e| self.cannot("read", &e))
+        serde_json::from_str(&text).map_err(|e| {
+            let file = self.dir.join(FILE).display().to_string();
+            let (from, to) = (shell_word(&file), format!("{file}.damaged"));
+            self.cannot("read", &e).hint(format!(
+                "nobody is let in until it is whole: restore it, or `mv {from} {}` and make new tokens",
+                shell_word(&to)
+            ))
+        })
     }
 
     /// Changes the file atomically, one writer at a time.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use ringfence_engine::files::{
-    Case, ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepContext, GrepQuery, Grepped,
-    Parents, PatternStyle, Precondition, WriteOptions,
+    Case, ContentKind, Cut, EntryKind, FileAccess, GREP_MATCHES_MAX, GrepBounds, GrepContext,
+    GrepQuery, Grepped, Parents, PatternStyle, Precondition, WriteOptions,
 };
 use ringfence_engine::search::{SearchQuery, SearchResult};
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
@@ -22,6 +22,7 @@ use super::arguments::{
     OneSession, ReadFile, RunCommand, Search, TextEncoding, Wait, WriteFile,
 };
 use super::runs::Cancelled;
+use super::tools::PolicyInForce;
 use super::{McpServer, picture, runs, tool_result, truncate};
 use crate::request;
 
@@ -122,6 +123,16 @@ impl McpServer {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
         };
+        let problem = match problem.code {
+            Code::PathOutside if PolicyInForce::of(&self.engine).commands_see_users_files() => {
+                let hint = problem
+                    .hint
+                    .as_ref()
+                    .map(|hint| format!("{hint}; run_command sees the user's own files"));
+                problem.hint(hint.unwrap_or_default())
+            }
+            _ => problem,
+        };
         Ok(match name {
             "execute_code" | "run_command" | "wait" => tool_result::not_started(&problem).into(),
             _ => tool_result::not_done(&problem).into(),
@@ -147,11 +158,10 @@ impl McpServer {
         let RunCommand { command, session, cwd, stdin, timeout_s } = arguments::read(arguments)?;
         let timeout = request::seconds(timeout_s)?;
         let call = CommandCall {
-            argv: request::shell(command, cwd)?,
             session,
             stdin: stdin.unwrap_or_default().into_bytes(),
             timeout,
-            ..CommandCall::default()
+            ..request::command(request::shell(command), cwd)?
         };
         Ok(self.runs.start(call.into(), context).await?)
     }
@@ -220,6 +230,10 @@ impl McpServer {
             }
         };
         let mut text = match (&content, encoding) {
+            _ if n_bytes == 0 && contents.total_bytes == 0 => "(the file is empty)".to_owned(),
+            _ if n_bytes == 0 => {
+                format!("(nothing from byte {start} on: the file has {})", contents.total_bytes)
+            }
             // The structured data has the text unescaped.
             (Some(content), Some("utf-8")) => ringfence_engine::shown(content),
             _ => format!("{}: {n_bytes} bytes that are no text", escape_name(&path)),
@@ -456,6 +470,9 @@ fn lines(found: &Grepped) -> String {
     }
     text.push_str(match found.cut {
         None => "",
+        Some(Cut::Matches) if found.matches.len() >= GREP_MATCHES_MAX => {
+            "[there are more than one answer can have; narrow the pattern, `path` or `glob`]"
+        }
         Some(Cut::Matches) => "[there are more; ask for more with `limit`, or narrow the pattern]",
         Some(Cut::Bytes) => {
             "[not everything was searched: too many bytes; narrow `path` or `glob`]"

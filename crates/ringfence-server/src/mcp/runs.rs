@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::progress::Progress;
 use super::resources::ResourceStore;
+use super::tool_result::UsersFiles;
+use super::tools::PolicyInForce;
 use super::{tasks, tool_result};
 
 /// Time that a call waits before it answers that the run continues. Some hosts give up on calls after five seconds.
@@ -125,11 +127,18 @@ impl Runs {
     /// waiting does not stop the task, and the next call finds the result.
     pub(super) async fn result(&self, run: &Run, ended: Arc<Ended>) -> Arc<CallToolResult> {
         let (cell, resources) = (self.cell(run.id()), Arc::clone(&self.resources));
+        let users_files = UsersFiles::of(&PolicyInForce::of(&self.engine));
         let made = tokio::spawn(async move {
             let made = cell.get_or_init(|| async move {
                 let pictures = ended.outcome.artifacts.iter().any(tool_result::is_picture);
-                let make =
-                    move || tool_result::of_run(ended.outcome.clone(), ended.files(), &resources);
+                let make = move || {
+                    tool_result::of_run(
+                        ended.outcome.clone(),
+                        ended.files(),
+                        &resources,
+                        users_files,
+                    )
+                };
                 // Scaling an image down takes a while.
                 let result = if pictures {
                     tokio::task::spawn_blocking(make).await.ok()

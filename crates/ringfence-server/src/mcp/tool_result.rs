@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use ringfence_engine::{Artifacts, OutputCursor, Run, some_id};
 use ringfence_spec::{
-    Artifact, Encoding, Enforcement, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status,
-    escape_name,
+    Artifact, DeniedBy, Encoding, Enforcement, ErrorInfo, Face, Layer, Outcome, Problem,
+    ProblemKind, Status, escape_name,
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::resources::ResourceStore;
+use super::tools::PolicyInForce;
 use super::{picture, truncate};
 
 /// Maximum number of images shown per run.
@@ -27,7 +28,9 @@ pub(super) fn of_run(
     mut outcome: Outcome,
     files: Option<Arc<Artifacts>>,
     resources: &ResourceStore,
+    users_files: UsersFiles,
 ) -> CallToolResult {
+    outcome.notes.extend(missing_file(&outcome, users_files));
     let mut images = Vec::new();
     for artifact in &outcome.artifacts {
         if images.len() == IMAGES_MAX || artifact.bytes > picture::SOURCE_BYTES_MAX {
@@ -48,6 +51,38 @@ pub(super) fn of_run(
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
     result
+}
+
+/// The user's files, for a program that missed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UsersFiles {
+    /// Commands without a session see them.
+    SeenByCommands,
+    /// No tool sees them.
+    Unseen,
+}
+
+impl UsersFiles {
+    pub(super) fn of(policy: &PolicyInForce) -> Self {
+        if policy.commands_see_users_files() { Self::SeenByCommands } else { Self::Unseen }
+    }
+}
+
+/// Tells a model where a file is that its program did not find: with an earlier call, or with the user.
+fn missing_file(outcome: &Outcome, users_files: UsersFiles) -> Option<String> {
+    let raised = outcome.exception.as_ref().filter(|raised| raised.kind == "FileNotFoundError")?;
+    let elsewhere = match users_files {
+        UsersFiles::SeenByCommands => "; run_command without `session` sees the user's files",
+        UsersFiles::Unseen => "",
+    };
+    if outcome.session_id.is_none() {
+        return Some(format!(
+            "a call without `session` starts with no files: pass `session` to keep them between calls{elsewhere}"
+        ));
+    }
+    let is_users = raised.message.contains(": '/") && !raised.message.contains(": '/workspace/");
+    (is_users && !elsewhere.is_empty())
+        .then(|| format!("a session has files of its own only{elsewhere}"))
 }
 
 /// Returns whether a result shows this artifact as an image, if its contents match its media type.
@@ -73,6 +108,10 @@ pub(super) fn running(run: &Run, cursor: OutputCursor) -> CallToolResult {
     let mut data = run.running(&partial);
     data["cursor"] = next.to_string().into();
     if let Some(fields) = data.as_object_mut() {
+        // What came before the cursor was shown.
+        if fields.get("truncated").is_some_and(|truncated| truncated["dropped_bytes"] == 0) {
+            fields.remove("truncated");
+        }
         drop_defaults(fields, &["status", "ran", "run_id", "stdout", "stderr"]);
     }
     result(Status::Ok, text, &data)
@@ -126,7 +165,7 @@ pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
 
 /// Builds the result of a run that left no files.
 pub(super) fn of_outcome(outcome: Outcome) -> CallToolResult {
-    of_run(outcome, None, &ResourceStore::default())
+    of_run(outcome, None, &ResourceStore::default(), UsersFiles::Unseen)
 }
 
 /// Builds the result of a successful call other than a run. `own` is an object with the tool's own fields.
@@ -234,12 +273,18 @@ fn as_text(outcome: &Outcome) -> String {
         let place = denial.line.map(|n| format!("line {n}: ")).unwrap_or_default();
         line(
             &mut text,
-            &format!(
-                "refused: {place}{} `{}`: {}",
-                denial.rule,
-                escape_name(&denial.subject),
-                denial.hint
-            ),
+            &match denial.layer {
+                // A sentence of ours.
+                Layer::Resources if denial.by == DeniedBy::Host => {
+                    format!("refused: {place}{}: {}: {}", denial.rule, denial.subject, denial.hint)
+                }
+                _ => format!(
+                    "refused: {place}{} `{}`: {}",
+                    denial.rule,
+                    escape_name(&denial.subject),
+                    denial.hint
+                ),
+            },
         );
     }
     if outcome.denials.len() > TOLD_MAX {

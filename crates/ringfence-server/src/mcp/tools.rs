@@ -51,6 +51,11 @@ impl PolicyInForce {
         }
     }
 
+    /// Returns true if commands without a session see files of the user.
+    pub(super) fn commands_see_users_files(&self) -> bool {
+        self.command_preset != CommandPreset::Minimal
+    }
+
     /// Names the network of commands.
     pub(super) fn network(&self) -> String {
         let Network::Allow(rules) = &self.network else { return "no network".to_owned() };
@@ -65,10 +70,10 @@ impl PolicyInForce {
     fn run_command(&self) -> String {
         let place = match self.command_preset {
             CommandPreset::Workspace | CommandPreset::Agent => {
-                "Starts in the user's working directory, and may write only there and in /tmp"
+                "Starts in the user's working directory, and may write only there and in /tmp, which is empty in every call"
             }
             CommandPreset::Readonly => {
-                "Starts in the user's working directory, which it may only read; /tmp is writable"
+                "Starts in the user's working directory, which it may only read; /tmp is writable, and empty in every call"
             }
             CommandPreset::Minimal => {
                 "Sees none of the user's files: starts in an empty /workspace, gone after the call"
@@ -103,6 +108,8 @@ impl PolicyInForce {
             Some(n) => format!("without `session` at most {n} child processes and threads"),
             None => "no child processes".to_owned(),
         };
+        let elsewhere =
+            if self.commands_see_users_files() { " (run_command sees them)" } else { "" };
         let (search, example) = match self.preset {
             CodePreset::Strict => ("", "sum([3, 4, 8]) / 3"),
             _ => (
@@ -111,7 +118,7 @@ impl PolicyInForce {
             ),
         };
         format!(
-            "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files (run_command sees them).{time} \
+            "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files{elsewhere}.{time} \
              The value of a last expression comes back as `value`. Without `session` each call starts empty; with it variables \
              and files stay{search}.\nExample: {{\"code\": \"{example}\"}}"
         )
@@ -123,6 +130,13 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
     let source_max = match policy.preset.source_bytes_max() >> 10 {
         kib if kib >= 1024 => format!("Python source, at most {} MiB", kib >> 10),
         kib => format!("Python source, at most {kib} KiB"),
+    };
+    let read_file = "Read a session's file: text as text, PNG and JPEG as images, anything else as base64. A long file comes in parts: pass \
+                     `next_offset` as `offset`.";
+    let read_file = if policy.commands_see_users_files() {
+        format!("{read_file} The user's own files: run_command.")
+    } else {
+        read_file.to_owned()
     };
     vec![
         tool(
@@ -146,7 +160,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             &json!({
                 "command": plain(),
                 "session": plain(),
-                "cwd": plain(),
+                "cwd": text("A directory that the command sees, instead of where it starts"),
                 "stdin": {"type": "string", "description": "What it reads"},
                 "timeout_s": timeout(policy.command.timeout),
             }),
@@ -169,8 +183,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "read_file",
             "Read a session's file",
-            "Read a session's file: text as text, PNG and JPEG as images, anything else as base64. A long file comes in parts: pass \
-             `next_offset` as `offset`. The user's own files: run_command.",
+            read_file,
             &LOOKS,
             &json!({
                 "session": plain(),

@@ -274,11 +274,10 @@ pub(crate) struct ExecArgs {
     /// The program itself
     #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
     code: Option<OsString>,
-    /// The program's file, or `-` for stdin, and its own arguments
+    /// The program's file, or `-` for stdin, and its own arguments [default: -]
     #[arg(
         value_names = ["FILE", "ARG"],
         num_args = 0..,
-        required_unless_present = "code",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]

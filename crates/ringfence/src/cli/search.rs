@@ -1,11 +1,18 @@
 //! Flags of the commands that search the files of a session.
 
 use std::ffi::OsString;
+use std::ops::RangeBounds;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use ringfence_engine::SessionId;
 
 use super::{DataDir, JsonArgs};
+
+/// Parses a number within a range; others are refused, as another number than was asked for is no answer.
+fn within(range: impl RangeBounds<u64>) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(range)
+}
 
 #[derive(Debug, Args)]
 #[command(
@@ -32,6 +39,9 @@ pub(crate) struct GrepArgs {
     /// Search case-sensitively; the default
     #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
     pub(crate) case_sensitive: bool,
+    /// Print line numbers; always on
+    #[arg(short = 'n', long)]
+    pub(crate) line_number: bool,
     /// Match whole words only
     #[arg(short, long)]
     pub(crate) word_regexp: bool,
@@ -66,16 +76,16 @@ pub(crate) struct GrepArgs {
     #[arg(long, overrides_with = "ignore")]
     pub(crate) no_ignore: bool,
     /// Lines after each match, 30 at most
-    #[arg(short = 'A', long, value_name = "N")]
+    #[arg(short = 'A', long, value_name = "N", value_parser = within(0..=30))]
     pub(crate) after_context: Option<usize>,
     /// Lines before each match, 30 at most
-    #[arg(short = 'B', long, value_name = "N")]
+    #[arg(short = 'B', long, value_name = "N", value_parser = within(0..=30))]
     pub(crate) before_context: Option<usize>,
     /// Lines around each match, 30 at most
-    #[arg(short = 'C', long, value_name = "N")]
+    #[arg(short = 'C', long, value_name = "N", value_parser = within(0..=30))]
     pub(crate) context: Option<usize>,
     /// Maximum number of matches, or of files with `-l` and `-c`, 200 at most [default: 20]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = within(1..))]
     pub(crate) max_count: Option<usize>,
     #[command(flatten)]
     pub(crate) output: JsonArgs,
@@ -94,7 +104,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
     /// Hits, 100 at most
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = within(1..=100))]
     pub(crate) limit: usize,
     /// Only these files, such as `src/**/*.py`
     #[arg(short, long, value_name = "GLOB")]
@@ -134,10 +144,10 @@ pub(crate) struct ChunkArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
     /// Approximate number of lines of a piece [default: by the file's structure]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(1..))]
     pub(crate) lines: Option<usize>,
     /// Share of a piece that the next one repeats, in percent, 50 at most
-    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = within(0..=50))]
     pub(crate) overlap: usize,
     /// Put each piece into a boundary that marks it as data, for the prompt of another model
     #[arg(long)]

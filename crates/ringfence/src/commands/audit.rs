@@ -12,11 +12,13 @@ use ringfence_audit::{
 };
 use ringfence_engine::HostContext;
 use ringfence_server::notify::Destination;
-use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
+use ringfence_spec::invisible::escape_unseen;
+use ringfence_spec::{Code, Problem, escape_json, escape_name, shell_word, utc};
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
+use crate::commands::local::data_dir;
 use crate::present;
-use crate::settings::{Surroundings, data_dir, invalid_url, is_address};
+use crate::settings::{Surroundings, invalid_url, is_address};
 use crate::style::{self, Look, Stream, paint};
 use crate::table::{self, Cell, Column, Table, cell, column, numbers, texts};
 
@@ -169,9 +171,22 @@ fn verified(ledger: &Path, anchor: Option<&Path>, json: bool) -> Result<ExitCode
     if json {
         present::json(&found);
     } else {
-        let Verification { rows, signatures, epochs, .. } = &found;
-        let counts = format!("{rows} rows, {signatures} signatures, {epochs} epochs");
+        let Verification { rows, rows_total, signatures, epochs, .. } = &found;
+        let counts = if found.intact {
+            format!("{rows} rows, {signatures} signatures, {epochs} epochs")
+        } else {
+            format!("{rows} of {rows_total} rows verified")
+        };
         present::text(&verdict(&found.findings, found.intact, &counts));
+        if !found.intact {
+            let dir = shell_word(&ledger.to_string_lossy()).into_owned();
+            present::note(&format!("keep a copy for inquiry: `cp -a {dir} ELSEWHERE`"));
+            if anchor.is_none() {
+                present::note(
+                    "compare it with anchors that were stored elsewhere, if there are some: `ringfence audit verify --anchor FILE`",
+                );
+            }
+        }
     }
     Ok(ExitCode::from(u8::from(!found.intact)))
 }
@@ -190,17 +205,24 @@ fn archive_verified(archive: &Path, json: bool) -> Result<ExitCode, Problem> {
     Ok(ExitCode::from(u8::from(!found.intact)))
 }
 
+/// The findings, a line each, and what they come to.
 fn verdict(findings: &[Finding], intact: bool, counts: &str) -> String {
     let mut out = String::new();
     for finding in findings {
-        let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
+        let _ = writeln!(out, "{}", finding.text);
     }
-    let verdict = if intact {
-        paint(Stream::Stdout, Look::Good, "intact")
-    } else {
-        paint(Stream::Stdout, Look::Bad, "TAMPERED")
+    if intact {
+        let _ = writeln!(out, "{}: {counts}", paint(Stream::Stdout, Look::Good, "intact"));
+        return out;
+    }
+    let n = match findings.len() {
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
     };
-    let _ = writeln!(out, "{verdict}: {counts}");
+    let row = findings.iter().find_map(Finding::row);
+    let row = row.map_or_else(String::new, |row| format!(", first at row {row}"));
+    let verdict = paint(Stream::Stdout, Look::Bad, "TAMPERED");
+    let _ = writeln!(out, "{verdict}: {n}{row}; {counts}");
     out
 }
 
@@ -294,8 +316,15 @@ fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
 
 /// Parses a point in time: a duration ago (`2h`), or milliseconds since 1970.
 fn moment(text: &str) -> Result<i64, Problem> {
+    // Fewer digits were in 1973: seconds, or a number that was meant with a unit.
+    const MS_MIN: i64 = 100_000_000_000;
     if let Ok(ms) = text.parse::<i64>() {
-        return Ok(ms);
+        if ms == 0 || ms >= MS_MIN {
+            return Ok(ms);
+        }
+        return Err(Problem::usage(Code::BadMoment, format!("`{text}` has no unit")).hint(
+            "say how long ago, such as `90m`, `2h` or `7d`; milliseconds since 1970 have 13 digits",
+        ));
     }
     let ago = |span: ringfence_spec::Span| i64::try_from(span.millis()).unwrap_or(i64::MAX);
     let units = [('d', 24), ('h', 1)];
@@ -374,14 +403,26 @@ fn status_look(status: &str) -> Look {
     }
 }
 
-/// Subject of a row: its arguments, else the reason, else the hash of the code.
+/// Characters of a row's subject that are shown.
+const SUMMARY_CHARS_MAX: usize = 300;
+
+/// Subject of a row: its arguments, else the reason, else hash and size of the code, which is not kept.
 fn summary(record: &Record) -> String {
     let detail = |key: &str| {
         let value = record.details.as_ref()?.get(key)?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
-    let text = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
-    escape_name(&text.unwrap_or_default()).into_owned()
+    let code = || {
+        let (hash, bytes) = (detail("code_sha256")?, detail("code_bytes")?);
+        Some(format!("code {}, {bytes} bytes", hash.get(..ID_CHARS).unwrap_or(&hash)))
+    };
+    let text = detail("arguments").or_else(|| detail("reason")).or_else(code).unwrap_or_default();
+    // Between no quotation marks that a backquote of the text could end.
+    let shown = escape_unseen(&text, |_| false);
+    match shown.char_indices().nth(SUMMARY_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &shown[..at]),
+        None => shown,
+    }
 }
 
 /// Parses an export format.
@@ -400,7 +441,11 @@ mod tests {
 
     #[test]
     fn a_moment_is_a_while_ago_or_a_number() {
-        assert_eq!(moment("1234").unwrap(), 1234);
+        assert_eq!(moment("0").unwrap(), 0);
+        assert_eq!(moment("1784000000000").unwrap(), 1_784_000_000_000);
+        for text in ["90", "1784000000", "-5"] {
+            assert_eq!(moment(text).unwrap_err().message, format!("`{text}` has no unit"));
+        }
         let now = ringfence_audit::now_ms();
         for (text, ago) in [("2h", 7_200_000), ("7d", 604_800_000), ("90s", 90_000)] {
             assert!((now - moment(text).unwrap() - ago).abs() < 1000, "{text}");

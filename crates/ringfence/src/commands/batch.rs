@@ -108,7 +108,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let (commands, refused) = match effective(&args.policy.for_commands(), &around) {
         Ok(commands) => {
             (code.place.cwd, code.place.cwd_id) = (commands.place.cwd, commands.place.cwd_id);
-            (Some(commands.policy), None)
+            (Some((commands.policy, commands.remarks)), None)
         }
         Err(problem) => (None, Some(problem)),
     };
@@ -130,8 +130,8 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         // Before any thread: the launcher is a fork of this process.
         .launcher(Launcher::start()?)
         .parallel(n_parallel);
-    if let Some(policy) = commands {
-        engine = engine.command_policy(policy);
+    if let Some((policy, remarks)) = commands {
+        engine = engine.command_policy(policy).command_remarks(remarks);
     }
     let engine = engine.build()?;
     engine.start_workers()?;

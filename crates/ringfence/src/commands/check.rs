@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use ringfence_screen::{ScreenRisk, ScreenVerdict, screen};
+use ringfence_screen::{ScreenRisk, ScreenVerdict};
 use ringfence_spec::{CodePreset, Problem, ProblemKind};
 use serde::Serialize;
 
@@ -43,8 +43,11 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
 fn attempt(args: CheckArgs) -> Result<Answer, Problem> {
     let CheckArgs { preset, allow_import, policy, json: _, source } = args;
     let flags = PolicyFlags { preset, policy, allow_import, ..PolicyFlags::default() };
-    let rules = code_rules(&flags, &Surroundings::real(false)?)?;
-    let verdict = screen(&super::exec::read(&source, None)?, rules.preset, &rules.extra_imports);
+    let (rules, warnings) = code_rules(&flags, &Surroundings::real(false)?)?;
+    for warning in warnings {
+        present::warn(&warning);
+    }
+    let verdict = rules.screen(&super::exec::read(&source, None)?);
     Ok(Answer { preset: rules.preset, verdict })
 }
 

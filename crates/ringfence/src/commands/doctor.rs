@@ -1,5 +1,6 @@
 //! `ringfence doctor`: probes the host's enforcement features, and prints a fix for each gap.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -8,9 +9,12 @@ use ringfence_plan::{CoreDumps, CoreHandler};
 use ringfence_spec::{Code, Problem, Tier};
 use serde::Serialize;
 
-use crate::cli::{JsonArgs, PolicyFlags};
+use crate::cli::{JsonArgs, PolicyFlags, ServiceFlags};
 use crate::present;
-use crate::settings::{Surroundings, effective_code};
+use crate::settings::{
+    Faults, Key, Surroundings, effective, effective_code, effective_code_but_for, notify, rules,
+    search, service,
+};
 use crate::style::{Look, Stream, paint};
 
 /// Result of a probe.
@@ -19,7 +23,7 @@ struct Check {
     name: &'static str,
     ok: bool,
     found: String,
-    fix: Option<&'static str>,
+    fix: Option<Cow<'static, str>>,
 }
 
 /// Enforcement features of this host.
@@ -30,7 +34,11 @@ pub(super) struct DoctorReport {
     checks: Vec<Check>,
 }
 
-/// Probes and prints. Exits 0 in the full tier, 1 in a weaker one, 125 if no tier is available.
+/// Name of the check of settings, which decides about the exit code.
+const SETTINGS: &str = "settings";
+
+/// Probes and prints. Exits 0 in the full tier, 1 in a weaker one, 2 if runs are refused for a settings file, 125 if no tier is
+/// available.
 pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
     let report = examine();
     if args.json {
@@ -38,10 +46,12 @@ pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
     } else {
         present::text(&render(&report));
     }
+    let is_refused = report.checks.iter().any(|check| check.name == SETTINGS && !check.ok);
     ExitCode::from(match report.tier {
+        Tier::None => 125,
+        _ if is_refused => 2,
         Tier::Namespaces => 0,
         Tier::Landlock => 1,
-        Tier::None => 125,
     })
 }
 
@@ -100,6 +110,7 @@ pub(super) fn examine() -> DoctorReport {
         },
     ];
     let mut checks = checks;
+    checks.push(settings());
     checks.push(check(
         "python",
         python().map_err(|problem| match problem.cause {
@@ -117,7 +128,9 @@ pub(super) fn examine() -> DoctorReport {
 /// Describes the interpreter of Python runs, and the location of its packages.
 fn python() -> Result<String, Problem> {
     let around = Surroundings::real(false)?;
-    let effective = effective_code(&PolicyFlags::default(), &around)?;
+    // Faults of settings have a row of their own.
+    let faults = Faults::noted_but_of(&[Key::Python]);
+    let effective = effective_code_but_for(&PolicyFlags::default(), &around, &faults)?;
     let python = ringfence_engine::python_facts(&effective.policy, &effective.place)?;
     let place = python.prefix.display();
     if let Some(written) = &python.written_by_runs {
@@ -131,6 +144,45 @@ fn python() -> Result<String, Problem> {
         [] => format!("{} in {place}, without packages", python.version),
         packages => format!("{} in {place}, packages in {}", python.version, packages.join(", ")),
     })
+}
+
+/// Reads every setting as runs and services do.
+fn settings() -> Check {
+    let read = || {
+        let (around, flags) = (Surroundings::real(false)?, PolicyFlags::default());
+        effective(&flags, &around)?;
+        effective_code(&flags, &around)?;
+        rules(&flags, &around)?;
+        search(&flags, &around)?;
+        notify(&flags, &around)?;
+        service(&ServiceFlags::default(), &flags, &around)?;
+        Ok::<_, Problem>(around)
+    };
+    let problem = match read() {
+        Ok(around) => {
+            let files: Vec<String> =
+                around.files().iter().map(|file| file.display().to_string()).collect();
+            let found = match &files[..] {
+                [] => "no file of settings".to_owned(),
+                files => files.join(", "),
+            };
+            return Check { name: SETTINGS, ok: true, found, fix: None };
+        }
+        Err(problem) => problem,
+    };
+    // Of several lines the first says where, the last what.
+    let cause = problem.cause.as_deref().unwrap_or_default();
+    let lines: Vec<&str> = cause.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let cause = match lines[..] {
+        [] => String::new(),
+        [one] => format!(": {one}"),
+        [first, .., last] => format!(": {first}: {last}"),
+    };
+    let hint = problem.hint.map(|hint| hint.to_string());
+    let fix =
+        hint.unwrap_or_else(|| "correct it; `ringfence policy check FILE` checks it".to_owned());
+    let found = format!("{}{cause}", problem.message);
+    Check { name: SETTINGS, ok: false, found, fix: Some(fix.into()) }
 }
 
 /// Checks that the core dump of a crashed run does not leave the run.
@@ -176,7 +228,7 @@ fn check<E: std::fmt::Display>(
 ) -> Check {
     match result {
         Ok(found) => Check { name, ok: true, found, fix: None },
-        Err(error) => Check { name, ok: false, found: error.to_string(), fix: Some(fix) },
+        Err(error) => Check { name, ok: false, found: error.to_string(), fix: Some(fix.into()) },
     }
 }
 
@@ -188,7 +240,7 @@ fn render(report: &DoctorReport) -> String {
         let (mark, look) = if check.ok { ("yes", Look::Good) } else { ("no ", Look::Bad) };
         let mark = paint(Stream::Stdout, look, mark);
         let _ = writeln!(out, "{mark}  {:<22} {}", check.name, check.found);
-        if let Some(fix) = check.fix {
+        if let Some(fix) = &check.fix {
             let _ = writeln!(out, "     {:<22} fix: {fix}", "");
         }
     }
@@ -211,7 +263,7 @@ mod tests {
             assert_eq!(check.ok, ok, "{pattern}");
             assert!(check.found.contains(found), "{}", check.found);
             assert_eq!(check.fix.is_some(), fix.is_some());
-            assert!(check.fix.unwrap_or_default().contains(fix.unwrap_or_default()));
+            assert!(check.fix.as_deref().unwrap_or_default().contains(fix.unwrap_or_default()));
         }
     }
 }

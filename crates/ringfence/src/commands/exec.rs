@@ -1,15 +1,21 @@
 //! `ringfence exec`: runs one Python program behind the fence.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ringfence_engine::clock::HostClock;
+use ringfence_engine::files::EntryKind;
 use ringfence_engine::host::{FileKind, found, resolve};
-use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
-use ringfence_spec::{Code, CodePreset, Encoding, Outcome, Problem, Status, escape_name};
+use ringfence_engine::{
+    Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult, SessionId,
+    SessionSettings, Sessions,
+};
+use ringfence_spec::{Code, CodePreset, Encoding, Outcome, Problem, escape_name, shell_word};
 use ringfence_sys::{Budget, untrusted};
 use rustix::fs::{FileType, Mode, OFlags};
 
@@ -62,7 +68,11 @@ fn attempt(
     let engine = local::for_code(effective, &args.policy, &around, alerts)?.build()?;
     let (source, arguments) = args.program();
     refuse_flag(&source)?;
-    let code = read(&source, Some(&place))?;
+    let code =
+        read(&source, Some(&place)).map_err(|problem| match (&args.session, &source.file) {
+            (Some(id), Some(file)) => in_session(problem, id, file, &place),
+            _ => problem,
+        })?;
     if arguments.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage(Code::ArgsTooLong, "the program's arguments are too long"));
     }
@@ -85,9 +95,16 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
     if let Some(code) = &source.code {
         return Ok(code.as_bytes().to_vec());
     }
-    let Some(file) = source.file.as_deref() else {
-        return Err(Problem::usage(Code::NoCode, "name a file, pass `-c CODE`, or `-` for stdin"));
+    // Without a file the program is on stdin, as for `python`.
+    let file = source.file.as_deref().unwrap_or(Path::new("-"));
+    let without_code = |cause: &str| {
+        Problem::usage(Code::NoCode, "there is no program to run")
+            .cause(cause)
+            .hint("name its FILE, pass `-c CODE`, or send it to stdin, which `-` names")
     };
+    if source.file.is_none() && std::io::stdin().is_terminal() {
+        return Err(without_code("no FILE and no `-c CODE` is given, and stdin is a terminal"));
+    }
     let mut code = Vec::new();
     let cannot = |e: std::io::Error| {
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", file.display())).cause(e)
@@ -111,7 +128,27 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         })?;
         opened.take(most).read_to_end(&mut code).map_err(cannot)?;
     }
+    if source.file.is_none() && code.is_empty() {
+        return Err(without_code("no FILE and no `-c CODE` is given, and stdin is empty"));
+    }
     Ok(code)
+}
+
+/// Tells how to run a program that is not here, and is in the session.
+fn in_session(problem: Problem, id: &SessionId, file: &Path, place: &HostContext) -> Problem {
+    let sessions = Sessions::open(&place.state, SessionSettings::default(), Arc::new(HostClock));
+    let is_there = sessions.and_then(|sessions| {
+        let (files, _) = sessions.files(LOCAL, id)?;
+        files.stat(file.as_os_str())
+    });
+    if !is_there.is_ok_and(|entry| entry.kind == EntryKind::File) {
+        return problem;
+    }
+    let (id, file) = (shell_word(id.as_str()), file.to_string_lossy());
+    let file = shell_word(&file);
+    problem.hint(format!(
+        "it is in the session: `ringfence session get {id} {file} - | ringfence exec --session {id} -`"
+    ))
 }
 
 /// Refuses a mistyped flag, which would be taken for a file.
@@ -274,13 +311,7 @@ fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
     };
     present::output(&bytes(&outcome.stdout), patience);
     present::errors(&bytes(&outcome.stderr), patience);
-    if outcome.status == Status::Blocked {
-        for denial in outcome.denials.iter().take(present::lines_max()) {
-            let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
-            let subject = escape_name(&denial.subject);
-            present::warn(&format!("{line}:{column}: {} `{subject}`", denial.rule));
-            present::note(&format!("  hint: {}", denial.hint));
-        }
+    if present::screening(outcome) {
         return;
     }
     let missed = missed_file(outcome).or_else(|| missed_module(outcome, args));
@@ -288,6 +319,29 @@ fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
     if let Some(missed) = missed {
         present::note(&missed.line);
     }
+    if args.artifacts.is_none() && outcome.session_id.is_none() {
+        present_lost(outcome);
+    }
+}
+
+/// Names files that the program made and that are gone with its directory.
+fn present_lost(outcome: &Outcome) {
+    const NAMED_MAX: usize = 3;
+    let n = outcome.artifacts.len();
+    let named = outcome.artifacts.iter().take(NAMED_MAX);
+    let mut names: Vec<String> =
+        named.map(|artifact| format!("`{}`", escape_name(&artifact.path))).collect();
+    if names.is_empty() {
+        return;
+    }
+    if n > NAMED_MAX {
+        names.push(format!("{} more", n - NAMED_MAX));
+    }
+    let files = if n == 1 { "a file, which is" } else { "files, which are" };
+    present::note(&format!(
+        "the program made {files} gone with its directory: {}; `--artifacts DIR` copies them out",
+        names.join(", ")
+    ));
 }
 
 /// A file or module that a program missed and that its caller has.
@@ -300,17 +354,22 @@ struct Missed {
 
 fn missed_file(outcome: &Outcome) -> Option<Missed> {
     let exception = outcome.exception.as_ref().filter(|e| e.kind == "FileNotFoundError")?;
-    let name = exception.message.rsplit_once(": '")?.1.strip_suffix('\'')?;
+    let quoted = exception.message.split_once(": ")?.1;
+    // Python quotes a name with an apostrophe by the other sign.
+    let is_between = |sign| quoted.strip_prefix(sign)?.strip_suffix(sign);
+    let name = is_between('\'').or_else(|| is_between('"'))?;
     let path = Path::new(name);
     let is_outside = path.is_absolute() && !path.starts_with(ringfence_plan::WORKSPACE);
     if !(is_outside || is_plain_name(name)) || !exists(path) {
         return None;
     }
+    let shown = escape_name(name);
     let line = match &outcome.session_id {
         _ if is_outside => {
             format!(
-                "`{name}` is on the host, not in this run: to read it, show it with `--ro {name}`; write below /workspace, and \
-                 take the files with `--artifacts DIR`"
+                "`{shown}` is on the host, not in this run: to read it, show it with `--ro {}`; write below /workspace, and \
+                 take the files with `--artifacts DIR`",
+                shell_word(name)
             )
         }
         id => copy_hint(name, id.as_deref()),
@@ -334,8 +393,9 @@ fn missed_module(outcome: &Outcome, args: &ExecArgs) -> Option<Missed> {
         (None, Some(_)) => {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
             format!(
-                "`{name}` is beside your program, not in this run: show it with `--ro {}`",
-                dir.display()
+                "`{}` is beside your program, not in this run: show it with `--ro {}`",
+                escape_name(name),
+                shell_word(&dir.to_string_lossy())
             )
         }
     };
@@ -344,10 +404,12 @@ fn missed_module(outcome: &Outcome, args: &ExecArgs) -> Option<Missed> {
 
 /// Tells how to copy a file of the caller's directory into the session or the run.
 fn copy_hint(name: &str, session: Option<&str>) -> String {
+    let word = shell_word(name);
     let (place, way) = match session {
-        Some(id) => ("the session", format!("ringfence session put {id} {name}")),
-        None => ("the program's", format!("--file {name}")),
+        Some(id) => ("the session", format!("ringfence session put {id} {word}")),
+        None => ("the program's", format!("--file {word}")),
     };
+    let name = escape_name(name);
     format!("`{name}` is in your directory, not in {place}: copy it in with `{way}`")
 }
 

@@ -6,6 +6,7 @@ use ringfence_plan::Plan;
 use ringfence_spec::Problem;
 
 use crate::cli::RunArgs;
+use crate::commands::local;
 use crate::present;
 use crate::settings::{Surroundings, effective, effective_code};
 use ringfence_engine::{CommandCall, Engine, LOCAL};
@@ -38,8 +39,10 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
         }
         return Ok(());
     }
+    local::refuse_rw_in_session(&args)?;
     let effective = effective(&args.policy, &around)?;
     let engine = Engine::builder().host(effective.place).command_policy(effective.policy);
+    let engine = engine.command_remarks(effective.remarks);
     let RunArgs { argv, session, .. } = args;
     let call = CommandCall { argv, session, ..CommandCall::default() };
     show(&engine.build()?.explain_command(LOCAL, &call)?, args.json);

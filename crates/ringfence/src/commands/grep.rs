@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use ringfence_engine::LOCAL;
 use ringfence_engine::files::{
-    Case, GrepBounds, GrepContext, GrepQuery, GrepReport, Grepped, PatternStyle, Select,
+    Case, Cut, GREP_MATCHES_MAX, GREP_MATCHES_USUAL, GrepBounds, GrepContext, GrepQuery,
+    GrepReport, Grepped, PatternStyle, Select,
 };
 use ringfence_spec::{Code, Problem};
 
@@ -24,15 +25,29 @@ pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
                 present::json(&found);
             } else {
                 present::text(&ringfence_engine::shown(&found.to_string()));
-                if found.cut.is_some() {
-                    present::note(
-                        "not everything was searched; narrow the path, or ask for more with `-m`",
-                    );
+                if let Some(cut) = found.cut {
+                    present::note(&why_cut(cut, args));
                 }
             }
             ExitCode::from(if found.is_empty() { NOTHING } else { 0 })
         }
         Err(problem) => present::problem(&problem),
+    }
+}
+
+/// Tells which bound ended a search, and what is done about it.
+fn why_cut(cut: Cut, args: &GrepArgs) -> String {
+    let what = if args.files_with_matches || args.count { "files" } else { "matches" };
+    let shown = args.max_count.unwrap_or(GREP_MATCHES_USUAL);
+    match cut {
+        Cut::Matches if shown >= GREP_MATCHES_MAX => format!(
+            "{GREP_MATCHES_MAX} {what} are shown, the most there can be; narrow the pattern or the path"
+        ),
+        Cut::Matches => format!(
+            "{shown} {what} are shown, and there are more: `-m N` shows up to {GREP_MATCHES_MAX}; or narrow the pattern or the path"
+        ),
+        Cut::Bytes => "not everything was searched: more than 1 GiB; narrow the path".to_owned(),
+        Cut::Time => "not everything was searched in 10 s; narrow the path".to_owned(),
     }
 }
 

@@ -1,17 +1,16 @@
 //! The command line's engine: one caller, the user's and the operator's settings, alerts delivered at the end.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_engine::watch::Alert;
 use ringfence_engine::{Builder, Engine, HostContext, Recorder, RunResult};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem, shell_word};
 
-use crate::cli::PolicyFlags;
+use crate::cli::{PolicyFlags, RunArgs};
 use crate::present;
-use crate::settings::{
-    Effective, EffectiveCode, Surroundings, Switch, data_dir, ledger, ready, rules,
-};
+use crate::settings::{self, Effective, EffectiveCode, Surroundings, Switch, ledger, ready, rules};
 
 /// Alerts of finished calls.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +30,15 @@ impl Alerts {
     }
 }
 
+/// Returns the data directory, for commands that need no other setting. Warns about faults of others.
+pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
+    let (data, warnings) = settings::data_dir(flag, around)?;
+    for warning in warnings {
+        present::warn(&warning);
+    }
+    Ok(data)
+}
+
 /// This process's directory and the records of its user's runs, for commands that start none.
 pub(crate) fn caller() -> Result<HostContext, Problem> {
     HostContext::here(&data_dir(None, &Surroundings::real(false)?)?)
@@ -42,6 +50,22 @@ pub(crate) fn make_ready(place: &mut HostContext) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Refuses `--rw` for a command of a session, whose files are a session's own. Elsewhere than in a flag it is for other
+/// commands, and ignored.
+pub(crate) fn refuse_rw_in_session(args: &RunArgs) -> Result<(), Problem> {
+    match (&args.session, args.policy.rw.first()) {
+        (Some(id), Some(path)) => {
+            let message =
+                "a command of a session writes in its /workspace only, so it takes no `--rw`";
+            let (id, path) = (shell_word(id.as_str()), shell_word(path));
+            Err(Problem::usage(Code::ContradictoryPaths, message).hint(format!(
+                "leave out `--rw`; `ringfence session put {id} {path}` copies a file into the session, `--ro` shows one"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns a builder of an engine for commands.
 pub(crate) fn for_commands(
     command: Effective,
@@ -49,9 +73,10 @@ pub(crate) fn for_commands(
     around: &Surroundings,
     alerts: &Alerts,
 ) -> Result<Builder, Problem> {
-    let Effective { policy, place, audit, redaction, .. } = command;
+    let Effective { policy, place, audit, redaction, remarks, .. } = command;
     Ok(builder(place, audit, alerts)
         .command_policy(policy)
+        .command_remarks(remarks)
         .redaction(redaction)
         .rules(rules(flags, around)?))
 }
@@ -63,9 +88,10 @@ pub(crate) fn for_code(
     around: &Surroundings,
     alerts: &Alerts,
 ) -> Result<Builder, Problem> {
-    let EffectiveCode { policy, place, audit, redaction } = code;
+    let EffectiveCode { policy, place, audit, redaction, remarks } = code;
     Ok(builder(place, audit, alerts)
         .code_policy(policy)
+        .code_remarks(remarks)
         .redaction(redaction)
         .rules(rules(flags, around)?))
 }

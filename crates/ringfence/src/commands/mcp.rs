@@ -36,7 +36,8 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     // First: the launcher is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
     let around = Surroundings::real(false)?;
-    let (code, mut command) = policies(flags, &around)?;
+    let (mut code, mut command) = policies(flags, &around)?;
+    say_once(&mut code, &mut command);
     let search = search(flags, &around)?;
     search.hide_key(&mut command.policy)?;
     let rules = rules(flags, &around)?;
@@ -77,6 +78,18 @@ pub(super) fn policies(
     Ok((code, command))
 }
 
+/// Prints the notes of the settings for the operator, instead of adding them to every result: clients cannot change
+/// settings.
+pub(super) fn say_once(code: &mut EffectiveCode, command: &mut Effective) {
+    let mut notes = std::mem::take(&mut code.remarks.notes);
+    notes.append(&mut command.remarks.notes);
+    notes.sort();
+    notes.dedup();
+    for note in &notes {
+        present::note(note);
+    }
+}
+
 /// Returns a builder of an agent's engine.
 pub(super) fn builder(
     launcher: Launcher,
@@ -93,5 +106,7 @@ pub(super) fn builder(
         .redaction(command.redaction)
         .host(command.place)
         .code_policy(code.policy)
-        .command_policy(command.policy))
+        .code_remarks(code.remarks)
+        .command_policy(command.policy)
+        .command_remarks(command.remarks))
 }

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
 use crate::present;
-use crate::settings::{self, Effective, Key, Origin, Surroundings, effective};
+use crate::settings::{
+    self, Effective, Faults, Key, Origin, Surroundings, effective, effective_but_for,
+};
 use crate::style::Look;
 use crate::table::{self, cell, column, texts};
 
@@ -25,13 +27,18 @@ pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
             Ok(())
         }
         PolicyAction::Bundle { name, output } => bundle(name.as_deref(), output.json),
-        PolicyAction::Check { file, output } => settings::check_file(&file).map(|keys| {
-            let names: Vec<&str> = keys.into_iter().map(Key::name).collect();
+        PolicyAction::Check { file, output } => settings::check_file(&file).map(|checked| {
+            let keys: Vec<&str> = checked.keys.into_iter().map(Key::name).collect();
             if output.json {
-                present::json(&json!({"file": file, "ok": true, "keys": names}));
+                present::json(
+                    &json!({"file": file, "ok": true, "keys": keys, "tables": checked.tables}),
+                );
                 return;
             }
-            present::text(&format!("{}: ok ({})\n", file.display(), names.join(", ")));
+            let tables = checked.tables.iter().map(|table| format!("[{table}]"));
+            let all: Vec<String> = keys.iter().map(|key| (*key).to_owned()).chain(tables).collect();
+            let all = if all.is_empty() { "sets nothing".to_owned() } else { all.join(", ") };
+            present::text(&format!("{}: ok ({all})\n", file.display()));
         }),
     };
     match result {
@@ -76,10 +83,19 @@ fn bundle(name: Option<&str>, json: bool) -> Result<(), Problem> {
 
 fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let effective = effective(flags, &around)?;
+    // What can be read is shown beside the fault: `show` is where one looks for it.
+    let (effective, fault) = match effective(flags, &around) {
+        Ok(effective) => (effective, Ok(())),
+        Err(problem) => match effective_but_for(flags, &around, &Faults::noted_but_of(&[])) {
+            Ok(effective) => (effective, Err(problem)),
+            Err(_) => return Err(problem),
+        },
+    };
     if json {
-        present::json(&as_json(&effective));
-        return Ok(());
+        if fault.is_ok() {
+            present::json(&as_json(&effective));
+        }
+        return fault;
     }
     let mut lines = Vec::new();
     for (key, value) in rows(&effective) {
@@ -98,7 +114,7 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
         ]);
     }
     table::print(&[column("KEY"), texts("VALUE"), column("FROM")], &lines);
-    Ok(())
+    fault
 }
 
 /// Returns every key with its value and its source.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use ringfence_engine::{LOCAL, Launcher, Repl, fresh_id};
-use ringfence_spec::{Code, Outcome, Problem, Status};
+use ringfence_spec::{Code, Denial, Outcome, Problem, Status, escape_name};
 use ringfence_sys::{CallError, SignalFd, Signals};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -45,6 +45,10 @@ fn attempt(args: &ReplArgs) -> Result<u8, Problem> {
         let message = "`--code-processes` is for single programs: the cells of a session have none";
         return Err(Problem::usage(Code::BadValue, message)
             .hint("run the program with `ringfence exec`, or the command with `ringfence run`"));
+    }
+    if !args.json {
+        // Once, and not with every cell.
+        effective.remarks.notes.drain(..).for_each(|note| present::note(&note));
     }
     local::make_ready(&mut effective.place)?;
     let state = effective.place.state.clone();
@@ -270,16 +274,34 @@ impl Session<'_> {
         }
         present::flush();
         let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
-        for denial in outcome.denials.iter().take(present::lines_max()) {
-            present::warn(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
-        }
-        if let Some(error) = &outcome.error {
-            present::warn(&error.message);
-            if let Some(hint) = &error.hint {
-                present::note(&format!("  {hint}"));
-            }
+        if !present::screening(outcome) {
+            show_denials(outcome);
         }
         present::details(outcome);
+    }
+}
+
+/// Prints what was refused to a cell, and why it ended.
+fn show_denials(outcome: &Outcome) {
+    // A limit that ended the cell is its error.
+    let is_error = |denial: &&Denial| {
+        outcome.error.as_ref().is_some_and(|error| error.message == denial.subject)
+    };
+    let denials = outcome.denials.iter().filter(|denial| !is_error(denial));
+    for Denial { rule, subject, hint, .. } in denials.take(present::lines_max()) {
+        present::warn(&match subject.as_str() {
+            "" => format!("{rule}: {hint}"),
+            subject => format!("{rule} `{}`: {hint}", escape_name(subject)),
+        });
+    }
+    if let Some(error) = &outcome.error {
+        present::warn(&error.message);
+        if let Some(hint) = &error.hint {
+            present::note(&format!("  hint: {hint}"));
+        }
+    }
+    for note in &outcome.notes {
+        present::note(note);
     }
 }
 

@@ -48,6 +48,7 @@ fn attempt(
     tool: &'static str,
 ) -> Result<RunResult, Problem> {
     let around = Surroundings::real(foreground.io == Io::Terminal)?;
+    local::refuse_rw_in_session(&args)?;
     let mut effective = effective(&args.policy, &around)?;
     local::make_ready(&mut effective.place)?;
     let engine = local::for_commands(effective, &args.policy, &around, alerts)?.build()?;

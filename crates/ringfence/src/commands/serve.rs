@@ -1,5 +1,8 @@
 //! `ringfence serve`: serves many clients over HTTP.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,7 +34,8 @@ pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
 fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let how = service(&args.service, &args.policy, &around)?;
-    let (code, mut command) = mcp::policies(&args.policy, &around)?;
+    let (mut code, mut command) = mcp::policies(&args.policy, &around)?;
+    mcp::say_once(&mut code, &mut command);
     if let Some(tls) = &how.tls {
         // Runs have our uid if we are not root.
         let names = named_and_resolved(&tls.key).map_err(|e| {
@@ -71,7 +75,12 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         doctor: json!(report),
     };
     let service = Service::check(settings)?;
+    notify.check_destinations()?;
     if args.check {
+        let data_dir = command.place.state.clone();
+        // All that serving begins with: the ledger, the search model.
+        search.apply(mcp::builder(launcher, code, command)?, &around)?.build()?;
+        check_room(&data_dir)?;
         let commands = match &unusable {
             Some(why) => format!("in sessions only: {why}"),
             None => directory,
@@ -94,6 +103,25 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let end = service.serve(engine, |_| ());
     notifier.finish(NOTIFY_TIMEOUT);
     end
+}
+
+/// Writes as much to the data directory as a busy moment does, and removes it.
+fn check_room(data_dir: &Path) -> Result<(), Problem> {
+    const BYTES: usize = 64 << 10;
+    let file = data_dir.join(format!("check-{}", std::process::id()));
+    let write = || {
+        let mut options = std::fs::File::options();
+        let mut out = options.write(true).create_new(true).mode(0o600).open(&file)?;
+        let written = out.write_all(&vec![0; BYTES]).and_then(|()| out.sync_data());
+        std::fs::remove_file(&file)?;
+        written
+    };
+    write().map_err(|e| {
+        let message = format!("cannot write to the data directory `{}`", data_dir.display());
+        Problem::cannot_build(Code::DataDir, message)
+            .cause(e)
+            .hint("make room or permission there, or choose another with `--data-dir`")
+    })
 }
 
 /// Returns the reason why the working directory is refused to commands without a session: it holds state of ours or

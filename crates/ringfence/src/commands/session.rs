@@ -7,13 +7,16 @@ use std::sync::Arc;
 use ringfence_audit::{Entry, Ledger, LedgerSettings};
 use ringfence_engine::clock::HostClock;
 use ringfence_engine::files::{FileAccess, Listing};
-use ringfence_engine::{LOCAL, SessionOptions, SessionSettings, SessionState, Sessions};
+use ringfence_engine::{
+    LOCAL, SessionOptions, SessionSettings, SessionState, Sessions, SweptSession,
+};
 use ringfence_spec::Problem;
 
 use crate::cli::{SessionArgs, SessionCommand};
+use crate::commands::local::data_dir;
 use crate::commands::session_files::{self, Copied, FileEngine};
 use crate::present;
-use crate::settings::{Surroundings, data_dir};
+use crate::settings::{Surroundings, ready};
 use crate::style::{self, Stream};
 use crate::table::{self, cell, column, numbers};
 
@@ -62,7 +65,7 @@ fn show_copied(copied: &Copied, json: bool) {
 /// Runs a subcommand about sessions as a whole.
 fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
+    let data = ready(&data_dir(args.shared.data_dir.as_deref(), &around)?, &around.cwd)?;
     let sessions = Sessions::open(&data, SessionSettings::default(), Arc::new(HostClock))?;
     let ledger = Ledger::open(&data.join("ledger"), LedgerSettings::new(ringfence_engine::redact))?;
     let note = |id: &str, event: &str| {
@@ -70,8 +73,8 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
     };
     // For every subcommand: no service may be running that would sweep.
     let swept = sessions.sweep();
-    for id in &swept.expired {
-        note(id.as_str(), "expired")?;
+    for SweptSession { id, owner } in &swept.expired {
+        ledger.append(&Entry::session_event(id.as_str(), "expired").client(owner))?;
         ledger.archive_session(id.as_str())?;
     }
     let shown = |state: &SessionState| {

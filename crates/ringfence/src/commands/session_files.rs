@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use ringfence_engine::files::{
     Entry, EntryKind, FileRules, LIST_ENTRIES_MAX, Listing, Parents, WriteOptions,
 };
+use ringfence_engine::host::{FileKind, found};
 use ringfence_engine::{Engine, HostContext, LOCAL, Launcher, SessionId};
-use ringfence_spec::{Code, Problem, escape_name, utc};
+use ringfence_spec::{Code, Problem, escape_name, shell_word, utc};
 use ringfence_sys::untrusted;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use serde::Serialize;
@@ -76,7 +77,13 @@ impl FileEngine {
             }
             None => file_name(local)?.to_owned(),
         };
-        let content = self.read_local(local)?;
+        let content = self.read_local(local).map_err(|problem| {
+            if !is_directory(local) {
+                return problem;
+            }
+            let (tar, id) = (tar(local), shell_word(id.as_str()));
+            problem.hint(format!("`{tar} | ringfence run --session {id} -- tar x` copies it"))
+        })?;
         let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
         let written = self.wait(self.engine.file_write(LOCAL, id, name.clone(), content, options));
         Ok(Copied::new(&name, written?.total_bytes))
@@ -182,6 +189,21 @@ pub(super) struct Copied {
 impl Copied {
     fn new(path: &OsStr, bytes: u64) -> Self {
         Self { path: path.to_string_lossy().into_owned(), bytes }
+    }
+}
+
+fn is_directory(path: &Path) -> bool {
+    found(path).is_some_and(|found| found.kind == FileKind::Directory)
+}
+
+/// The command that packs a directory under its own name.
+fn tar(dir: &Path) -> String {
+    let word = |path: &Path| shell_word(&path.to_string_lossy()).into_owned();
+    match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => {
+            format!("tar c -C {} {}", word(parent), word(Path::new(name)))
+        }
+        _ => format!("tar c {}", word(dir)),
     }
 }
 

@@ -7,8 +7,9 @@ use ringfence_spec::{Code, Problem, escape_name};
 use serde_json::{Value, json};
 
 use crate::cli::{TokenArgs, TokenCommand};
+use crate::commands::local::data_dir;
 use crate::present;
-use crate::settings::{Surroundings, data_dir, ready};
+use crate::settings::{Surroundings, ready};
 use crate::style::Look;
 use crate::table::{self, Cell, cell, column, texts};
 

@@ -164,16 +164,6 @@ impl Key {
     pub(crate) const fn is_for_workspaces(self) -> bool {
         self.is_limit() || matches!(self, Self::Hide | Self::NetDeny | Self::NetLimit | Self::Ro)
     }
-
-    /// Returns the known name nearest to a mistyped one.
-    pub(crate) fn nearest(text: &str) -> Option<&'static str> {
-        Self::ALL
-            .iter()
-            .map(|key| (strsim::damerau_levenshtein(text, key.name()), key.name()))
-            .filter(|(distance, _)| *distance <= 2)
-            .min()
-            .map(|(_, name)| name)
-    }
 }
 
 impl FromStr for Key {

@@ -14,17 +14,22 @@ use ringfence_spec::{
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
 
-use super::{Key, Origin, Subject, own_flags};
+use super::names::{self, Place};
+use super::{Faults, Key, Origin, Subject, own_flags};
 use crate::cli::PolicyFlags;
 
 /// Maximum size of a settings file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum size of the workspace's own file: it holds a few limits and paths, and a run may have written it.
 const WORKSPACE_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The variable that names a policy file, read before the others.
 const POLICY_VARIABLE: &str = "RINGFENCE_POLICY";
+
+/// What a workspace's own file may set.
+pub(super) const IN_A_WORKSPACE: &str =
+    "is in the workspace, where only limits, `hide`, `ro`, `net_deny` and `net_limit` may stand";
 
 /// Variables of the test suite.
 const TEST_PREFIX: &str = "RINGFENCE_TEST_";
@@ -210,15 +215,17 @@ impl Layer {
             Key::CommandPreset | Key::CodePreset => "--preset".to_owned(),
             key => format!("--{}", key.name().replace('_', "-")),
         };
-        Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd))
+        Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd), &Faults::refused())
     }
 
     /// Parses `RINGFENCE_*` variables. Lists of paths are separated by colons, other lists by commas.
     pub(super) fn from_environment(
         environment: &BTreeMap<OsString, OsString>,
         cwd: &Path,
+        faults: &Faults,
     ) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
+        let mut is_preset = false;
         for (name, value) in environment {
             let Some(name) = name.to_str().filter(|n| n.starts_with("RINGFENCE_")) else {
                 continue;
@@ -230,12 +237,25 @@ impl Layer {
             let key = match short.as_str() {
                 // One variable for both kinds of run: command and code presets share no name.
                 "preset" if value.to_str().is_some_and(own_flags::is_for_code) => Key::CodePreset,
-                "preset" => Key::CommandPreset,
-                other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
+                "preset" => {
+                    is_preset = true;
+                    Key::CommandPreset
+                }
+                other => {
+                    let Ok(key) = other.parse() else {
+                        let message = format!("`{name}` is not a setting");
+                        let problem = Problem::usage(Code::UnknownKey, message);
+                        faults.of_key(None, problem.hint(names::near_variable(&short)))?;
+                        continue;
+                    };
+                    key
+                }
             };
-            let value = value.to_str().ok_or_else(|| {
-                Problem::usage(Code::BadValue, format!("`{name}` is not valid UTF-8"))
-            })?;
+            let Some(value) = value.to_str() else {
+                let message = format!("`{name}` is not valid UTF-8");
+                faults.of_key(Some(key), Problem::usage(Code::BadValue, message))?;
+                continue;
+            };
             let separator = match key {
                 Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
                 Key::Env
@@ -254,24 +274,46 @@ impl Layer {
             };
             pairs.push((key, values));
         }
-        let name = |key: Key| format!("RINGFENCE_{}", key.name().to_ascii_uppercase());
-        Self::build(Origin::Environment, pairs, &name, Some(cwd))
+        let name = |key: Key| match key {
+            Key::CommandPreset if is_preset => "RINGFENCE_PRESET".to_owned(),
+            key => format!("RINGFENCE_{}", key.name().to_ascii_uppercase()),
+        };
+        Self::build(Origin::Environment, pairs, &name, Some(cwd), faults).map_err(|problem| {
+            // It may name either kind, and this is neither.
+            if is_preset && problem.message.contains("`RINGFENCE_PRESET`") {
+                return problem.cause(
+                    "choose workspace, readonly, minimal or agent for commands, data, standard, strict or open for Python",
+                );
+            }
+            problem
+        })
     }
 
     /// Parses a settings file; `None` if it does not exist. Paths in it must be absolute.
-    pub(super) fn from_file(path: &Path, origin: Origin) -> Result<Option<Self>, Problem> {
-        let Some(mut table) = read_table(path)? else { return Ok(None) };
+    pub(super) fn from_file(
+        path: &Path,
+        origin: Origin,
+        faults: &Faults,
+    ) -> Result<Option<Self>, Problem> {
+        let mut table = match read_table(path) {
+            Ok(Some(table)) => table,
+            Ok(None) => return Ok(None),
+            Err(problem) => {
+                faults.of_file(path, problem)?;
+                return Ok(None);
+            }
+        };
         // Not settings of a single run: read by `rules.rs`, `serve.rs`, `search.rs` and `notify.rs`.
         table.remove(super::rules::TABLE);
         let others = [super::search::TABLE, super::notify::TABLE, super::notify::OLD_TABLE];
         if origin == Origin::Ceiling {
-            if let Some(other) = others.into_iter().find(|other| table.contains_key(*other)) {
-                return Err(Problem::usage(
-                    Code::KeyNotAllowedHere,
-                    format!(
+            for other in others {
+                if table.remove(other).is_some() {
+                    let message = format!(
                         "`[{other}]` cannot be set there: {origin} sets ceilings; this table is not one"
-                    ),
-                ));
+                    );
+                    faults.of_key(None, Problem::usage(Code::KeyNotAllowedHere, message))?;
+                }
             }
         } else {
             super::serve::take_table(&mut table);
@@ -281,34 +323,45 @@ impl Layer {
         }
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
-        let mut pairs = pairs(table, &shown)?;
+        let place = if origin == Origin::Ceiling { Place::Ceilings } else { Place::File };
+        let mut pairs = pairs(table, &shown, place, faults)?;
         if origin == Origin::Ceiling {
             denials_of_net(&mut pairs);
         }
-        Self::build(origin, pairs, &name, None).map(Some)
+        Self::build(origin, pairs, &name, None, faults).map(Some)
     }
 
     /// Parses the workspace's own file, which may only restrict a run. Its paths stay relative to the workspace and
     /// are resolved below it, without links, when the run is built: they cannot name anything else.
-    pub(super) fn from_workspace(path: &Path, workspace: &Path) -> Result<Option<Self>, Problem> {
+    pub(super) fn from_workspace(
+        path: &Path,
+        workspace: &Path,
+        faults: &Faults,
+    ) -> Result<Option<Self>, Problem> {
         let text = match untrusted::read_file(path, WORKSPACE_FILE_BYTES_MAX) {
             Ok(text) => text,
             // A placeholder, a link or a directory is not the operator's file.
             Err(ReadError::NotAFile) => return Ok(None),
             Err(error) if error.is_missing() => return Ok(None),
             Err(ReadError::Call(error)) if error.errno == Errno::ACCESS => return Ok(None),
-            Err(error) => return Err(unreadable(path, &error)),
+            Err(error) => {
+                faults.of_key(None, unreadable(path, &error))?;
+                return Ok(None);
+            }
         };
-        let table = parse_table(path, text)?;
+        let table = match parse_table(path, text) {
+            Ok(table) => table,
+            Err(problem) => {
+                faults.of_key(None, problem)?;
+                return Ok(None);
+            }
+        };
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
-        let mut pairs = pairs(table, &shown)?;
+        let mut pairs = pairs(table, &shown, Place::Workspace, faults)?;
         denials_of_net(&mut pairs);
-        let mut layer = Self::build(Origin::Workspace, pairs, &name, Some(workspace))?;
-        layer.only(
-            Key::is_for_workspaces,
-            "is in the workspace, where only limits, `hide`, `ro`, `net_deny` and `net_limit` may stand",
-        )?;
+        let mut layer = Self::build(Origin::Workspace, pairs, &name, Some(workspace), faults)?;
+        layer.only(Key::is_for_workspaces, IN_A_WORKSPACE, faults)?;
         for key in [Key::Ro, Key::Hide] {
             let paths = layer.paths(key);
             match paths.iter().map(|path| below(path, workspace)).collect::<Result<Vec<_>, _>>() {
@@ -330,14 +383,19 @@ impl Layer {
     }
 
     /// Refuses keys that this source may not set.
-    pub(super) fn only(&self, allowed: fn(Key) -> bool, why: &str) -> Result<(), Problem> {
-        match self.values.keys().find(|key| !allowed(**key)) {
-            None => Ok(()),
-            Some(key) => Err(Problem::usage(
-                Code::KeyNotAllowedHere,
-                format!("`{}` cannot be set there: {} {why}", key.name(), self.origin),
-            )),
+    pub(super) fn only(
+        &mut self,
+        allowed: fn(Key) -> bool,
+        why: &str,
+        faults: &Faults,
+    ) -> Result<(), Problem> {
+        let wrong: Vec<Key> = self.values.keys().copied().filter(|key| !allowed(*key)).collect();
+        for key in wrong {
+            self.values.remove(&key);
+            let message = format!("`{}` cannot be set there: {} {why}", key.name(), self.origin);
+            faults.of_key(Some(key), Problem::usage(Code::KeyNotAllowedHere, message))?;
         }
+        Ok(())
     }
 
     fn build(
@@ -345,18 +403,26 @@ impl Layer {
         pairs: impl IntoIterator<Item = (Key, Vec<String>)>,
         name: &dyn Fn(Key) -> String,
         base: Option<&Path>,
+        faults: &Faults,
     ) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for (key, texts) in pairs {
-            let value = parse(key, &texts, base).map_err(|why| {
-                let problem =
-                    Problem::usage(Code::BadValue, format!("`{}` has a bad value", name(key)));
-                match key {
-                    Key::SshAgent => problem.cause(why).hint(SshAgentGrant::FORMS),
-                    _ => problem.cause(why),
+            match parse(key, &texts, base) {
+                Ok(value) => {
+                    values.insert(key, value);
                 }
-            })?;
-            values.insert(key, value);
+                Err(why) => {
+                    let message = format!("`{}` has a bad value", name(key));
+                    let problem = Problem::usage(Code::BadValue, message).cause(why);
+                    faults.of_key(
+                        Some(key),
+                        match key {
+                            Key::SshAgent => problem.hint(SshAgentGrant::FORMS),
+                            _ => problem,
+                        },
+                    )?;
+                }
+            }
         }
         Ok(Self { origin, values })
     }
@@ -384,7 +450,19 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
     match key {
         Key::CommandPreset => one(texts, Value::Preset),
         Key::Timeout | Key::Cpu => one(texts, Value::Span),
-        Key::Memory | Key::Disk | Key::Output => one(texts, Value::Size),
+        Key::Memory | Key::Disk => {
+            // Fewer bytes than either has use for: a number that was meant with a unit.
+            const BYTES_MIN: u64 = 64 << 10;
+            let text = texts.first().map_or("", |text| text.trim());
+            let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
+            match one(texts, Value::Size) {
+                Ok(Value::Size(size)) if is_bare && size.bytes() < BYTES_MIN => {
+                    Err(format!("`{text}` without a unit are bytes; write `{text}M`"))
+                }
+                parsed => parsed,
+            }
+        }
+        Key::Output => one(texts, Value::Size),
         Key::Pids | Key::Fds | Key::WorkerZygotes => one(texts, Value::Count),
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
@@ -514,26 +592,32 @@ fn below<'a>(path: &'a PathBuf, workspace: &Path) -> Result<PathBuf, &'a PathBuf
     plain.filter(|plain| !plain.as_os_str().is_empty()).ok_or(path)
 }
 
-fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Problem> {
+fn pairs(
+    table: toml::Table,
+    shown: &str,
+    place: Place,
+    faults: &Faults,
+) -> Result<Vec<(Key, Vec<String>)>, Problem> {
     let mut list = Vec::new();
     for (name, value) in table {
-        let key: Key = name.parse().map_err(|()| {
-            let problem = unknown(&name, &name, "");
-            Problem { message: format!("{} in `{shown}`", problem.message), ..problem }
-        })?;
+        let Ok(key) = name.parse::<Key>() else {
+            faults.of_key(None, names::unknown(&name, &value, shown, place))?;
+            continue;
+        };
         let value_kind = value.type_str();
         let texts = match value {
             toml::Value::Array(items) => items.iter().map(text).collect::<Option<Vec<_>>>(),
             other => text(&other).map(|t| vec![t]),
         };
-        let texts = texts.ok_or_else(|| {
-            Problem::usage(Code::BadValue, format!("`{name}` in `{shown}` has a bad value")).cause(
-                match value_kind {
-                    "boolean" => "a switch is the text `on` or `off`, in quotation marks",
-                    _ => "a text, a number or a list of texts is expected",
-                },
-            )
-        })?;
+        let Some(texts) = texts else {
+            let message = format!("`{name}` in `{shown}` has a bad value");
+            let problem = Problem::usage(Code::BadValue, message).cause(match value_kind {
+                "boolean" => "a switch is the text `on` or `off`, in quotation marks",
+                _ => "a text, a number or a list of texts is expected",
+            });
+            faults.of_key(Some(key), problem)?;
+            continue;
+        };
         list.push((key, texts));
     }
     Ok(list)
@@ -544,18 +628,5 @@ pub(super) fn text(value: &toml::Value) -> Option<String> {
         toml::Value::String(s) => Some(s.clone()),
         toml::Value::Integer(n) => Some(n.to_string()),
         _ => None,
-    }
-}
-
-fn unknown(shown: &str, short: &str, prefix: &str) -> Problem {
-    let problem = Problem::usage(Code::UnknownKey, format!("`{shown}` is not a setting"));
-    match Key::nearest(short) {
-        Some(near) if prefix.is_empty() => problem.hint(format!("did you mean `{near}`?")),
-        Some(near) => {
-            problem.hint(format!("did you mean `{prefix}{}`?", near.to_ascii_uppercase()))
-        }
-        None => problem.hint(
-            "docs/reference/cli.md lists every setting; `ringfence policy show` those of commands",
-        ),
     }
 }

@@ -1,9 +1,11 @@
 //! Precedence of policy values: flag, else policy file, else environment, else the user's file, else the preset; never
 //! above the system's ceilings, lowered further by the workspace's own file. Values are parsed in one place.
 
+mod faults;
 mod key;
 mod layer;
 mod log;
+mod names;
 mod notify;
 mod own_flags;
 mod rules;
@@ -15,13 +17,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_engine::host::{FileId, own_cwd, ready_data_dir, resolve, user_data_dir, xdg_dir};
-use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
+use ringfence_engine::{CodePolicy, CodeRules, HostContext, LoweredLimit, Redaction, Remarks};
 use ringfence_spec::{
-    Code, CodePreset, CommandPreset, Count, Fallback, Limits, LimitsMax, Network, Policy, Problem,
-    ProcView, Tier,
+    Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Limits, LimitsMax, Network, Policy,
+    Problem, ProcView, Tier,
 };
 
 use crate::cli::PolicyFlags;
+pub(crate) use faults::Faults;
 pub(crate) use key::Key;
 pub(crate) use layer::Switch;
 use layer::{Layer, Value};
@@ -93,6 +96,8 @@ pub(crate) struct Effective {
     pub(crate) audit: Switch,
     /// Redaction of secrets in captured output.
     pub(crate) redaction: Redaction,
+    /// What the settings have to say about every run.
+    pub(crate) remarks: Remarks,
     /// Source of each key's value.
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
@@ -108,6 +113,8 @@ pub(crate) struct EffectiveCode {
     pub(crate) audit: Switch,
     /// Redaction of secrets in captured output.
     pub(crate) redaction: Redaction,
+    /// What the settings have to say about every run.
+    pub(crate) remarks: Remarks,
 }
 
 /// Returns the path of a data directory's ledger; `None` if the ledger is off.
@@ -184,6 +191,14 @@ impl Surroundings {
         policy.into_iter().chain(user)
     }
 
+    /// The files of settings that exist.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let flags = PolicyFlags::default();
+        let workspace = self.cwd.join(WORKSPACE_FILE);
+        let all = self.operators_files(&flags).chain([self.ceilings.clone(), workspace]);
+        all.filter(|file| ringfence_engine::host::found(file).is_some()).collect()
+    }
+
     fn xdg(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         xdg_dir(self.variable(variable).cloned(), self.variable("HOME").cloned(), below_home)
     }
@@ -191,7 +206,16 @@ impl Surroundings {
 
 /// Returns the effective policy of a command run.
 pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Effective, Problem> {
-    decide(&Sources::gather(flags, around, Subject::Command)?, around)
+    effective_but_for(flags, around, &Faults::refused())
+}
+
+/// The same without what is at fault, for commands that only show it.
+pub(crate) fn effective_but_for(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+    faults: &Faults,
+) -> Result<Effective, Problem> {
+    decide(&Sources::gather(flags, around, Subject::Command, faults)?, around)
 }
 
 /// Returns the effective policy of Python runs.
@@ -199,7 +223,16 @@ pub(crate) fn effective_code(
     flags: &PolicyFlags,
     around: &Surroundings,
 ) -> Result<EffectiveCode, Problem> {
-    let sources = Sources::gather(flags, around, Subject::Code)?;
+    effective_code_but_for(flags, around, &Faults::refused())
+}
+
+/// The same without what is at fault, for commands that only show it.
+pub(crate) fn effective_code_but_for(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+    faults: &Faults,
+) -> Result<EffectiveCode, Problem> {
+    let sources = Sources::gather(flags, around, Subject::Code, faults)?;
     let Sources { chosen, .. } = &sources;
     // In a file or a variable these two are for commands.
     if let Some(Network::Allow(rules)) = pick!(chosen, Net, Network)
@@ -245,12 +278,19 @@ pub(crate) fn effective_code(
         },
         audit: pick!(chosen, Audit, Switch).unwrap_or_default(),
         redaction: sources.redaction(),
+        remarks: sources.remarks(&origins),
     })
 }
 
-/// Returns the screening rules for Python code.
-pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<CodeRules, Problem> {
-    Sources::gather(flags, around, Subject::Code)?.code_rules()
+/// Returns the screening rules for Python code, for a command that runs none, and warnings about faults of other settings.
+pub(crate) fn code_rules(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+) -> Result<(CodeRules, Vec<String>), Problem> {
+    const NEEDED: &[Key] = &[Key::CodePreset, Key::CodePresetAtLeast, Key::AllowImport];
+    let faults = Faults::noted_but_of(NEEDED);
+    let rules = Sources::gather(flags, around, Subject::Code, &faults)?.code_rules()?;
+    Ok((rules, faults.warnings()))
 }
 
 /// All sources of settings, parsed.
@@ -271,23 +311,23 @@ impl Chosen {
         flags: &PolicyFlags,
         around: &Surroundings,
         subject: Subject,
+        faults: &Faults,
     ) -> Result<Self, Problem> {
         let mut layers = vec![Layer::from_flags(flags, &around.cwd, subject)?];
         if let Some(file) = &around.policy_file(flags) {
             let path = around.cwd.join(file);
-            layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
-                || {
-                    Problem::usage(
-                        Code::PolicyNotFound,
-                        format!("`{}` does not exist", file.display()),
-                    )
-                },
-            )?);
+            let n_noted = faults.n_noted();
+            let layer = Layer::from_file(&path, Origin::PolicyFile(file.clone()), faults)?;
+            if layer.is_none() && faults.n_noted() == n_noted {
+                let message = format!("`{}` does not exist", file.display());
+                return Err(Problem::usage(Code::PolicyNotFound, message));
+            }
+            layers.extend(layer);
         }
-        layers.push(Layer::from_environment(&around.environment, &around.cwd)?);
+        layers.push(Layer::from_environment(&around.environment, &around.cwd, faults)?);
         if let Some(dir) = around.xdg("XDG_CONFIG_HOME", ".config") {
             let file = dir.join("config.toml");
-            layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
+            layers.extend(Layer::from_file(&file, Origin::User(file.clone()), faults)?);
         }
         Ok(Self::merge(layers))
     }
@@ -298,18 +338,19 @@ impl Sources {
         flags: &PolicyFlags,
         around: &Surroundings,
         subject: Subject,
+        faults: &Faults,
     ) -> Result<Self, Problem> {
         let config = around.xdg("XDG_CONFIG_HOME", ".config");
-        let chosen = Chosen::gather(flags, around, subject)?;
-        let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
-        if let Some(ceilings) = &ceilings {
-            ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
+        let chosen = Chosen::gather(flags, around, subject, faults)?;
+        let mut ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling, faults)?;
+        if let Some(ceilings) = &mut ceilings {
+            ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one", faults)?;
         }
         let (cwd, cwd_id) = match chosen.get(Key::Cwd) {
             Some(Value::Path(path)) => (path.clone(), None),
             _ => (around.cwd.clone(), around.cwd_id),
         };
-        let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
+        let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd, faults)?;
         Ok(Self {
             own_directories: flags.own_directories.clone(),
             chosen,
@@ -350,7 +391,7 @@ impl Sources {
             (None, floor) => CodePreset::default().min(floor.unwrap_or(CodePreset::Open)),
         };
         let extra_imports = pick!(self.chosen, AllowImport, Modules).unwrap_or_default();
-        Ok(CodeRules { preset, extra_imports })
+        Ok(CodeRules { preset, loosest: floor.unwrap_or(CodePreset::Open), extra_imports })
     }
 
     /// Returns the source of each key's value.
@@ -402,6 +443,38 @@ impl Sources {
             limits = lower(limits, layer, &Origin::Workspace, origins);
         }
         Ok(limits)
+    }
+
+    /// Limits that a file lowered: named where one ends a run, and noted where another value was asked for.
+    fn remarks(&self, origins: &BTreeMap<Key, Origin>) -> Remarks {
+        let mut remarks = Remarks::default();
+        for key in [Key::Rw, Key::Ro, Key::Socket, Key::Cwd, Key::NetCa] {
+            let place = match self.chosen.values.get(&key) {
+                None | Some((_, Origin::Flag)) => continue,
+                Some((_, Origin::Environment)) => {
+                    format!("the variable `RINGFENCE_{}`", key.name().to_ascii_uppercase())
+                }
+                Some((_, origin)) => format!("`{origin}`"),
+            };
+            remarks.set_in.push((key.name(), place));
+        }
+        let of_files = [(Origin::Ceiling, &self.ceilings), (Origin::Workspace, &self.workspace)];
+        for (origin, layer) in of_files {
+            let Some(layer) = layer else { continue };
+            for (key, value) in layer.values.iter().filter(|(key, _)| key.is_limit()) {
+                if origins.get(key) != Some(&origin) {
+                    continue;
+                }
+                remarks.lowered.push(LoweredLimit { key: key.name(), file: origin.to_string() });
+                if let Some(asked) = self.chosen.get(*key) {
+                    remarks.notes.push(format!(
+                        "the workspace's `{origin}` allows a `{}` of {value}; {asked} was asked for",
+                        key.name()
+                    ));
+                }
+            }
+        }
+        remarks
     }
 
     /// The network with the denials of every source.
@@ -502,6 +575,15 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
         let taken = |path: &PathBuf| workspace_hide.iter().any(|hidden| path.starts_with(hidden));
         workspace_ro = layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)).collect();
     }
+    let env = pick!(chosen, Env, Env).unwrap_or_default();
+    let mut remarks = sources.remarks(&origins);
+    for grant in &env {
+        if let EnvGrant::Inherit(name) = grant
+            && !around.environment.contains_key(std::ffi::OsStr::new(name))
+        {
+            remarks.notes.push(format!("`{name}` of `env` is not set here, so the run has none"));
+        }
+    }
     Ok(Effective {
         policy: Policy {
             preset,
@@ -512,7 +594,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             workspace_ro,
             workspace_hide,
             sockets: chosen.paths(Key::Socket),
-            env: pick!(chosen, Env, Env).unwrap_or_default(),
+            env,
             network: sources.network()?,
             resolver: pick!(chosen, NetResolver, Address),
             upstream: pick!(chosen, NetProxy, Proxy),
@@ -538,6 +620,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
         },
         audit: pick!(chosen, Audit, Switch).unwrap_or_default(),
         redaction: sources.redaction(),
+        remarks,
         origins,
     })
 }
@@ -560,13 +643,28 @@ pub(crate) fn named_and_resolved(file: &Path) -> std::io::Result<[PathBuf; 2]> {
 
 /// Makes the data directory if it does not exist, and returns its canonical path.
 pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
-    ready_data_dir(data, cwd).map_err(|problem| problem.hint("choose another with `--data-dir`"))
+    ready_data_dir(data, cwd).map_err(|problem| {
+        let other = "choose another with `--data-dir`";
+        let hint = match &problem.hint {
+            Some(hint) => format!("{other}, or {hint}"),
+            None => other.to_owned(),
+        };
+        problem.hint(hint)
+    })
 }
 
-/// Returns the data directory by flag, variable, file or default. Files of the workspace do not matter.
-pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
+/// Returns the data directory by flag, variable, file or default, for commands that need no other setting, and warnings about
+/// faults of others. Files of the workspace do not matter.
+pub(crate) fn data_dir(
+    flag: Option<&str>,
+    around: &Surroundings,
+) -> Result<(PathBuf, Vec<String>), Problem> {
     let flags = PolicyFlags { data_dir: flag.map(str::to_owned), ..PolicyFlags::default() };
-    Ok(state_dir(&Chosen::gather(&flags, around, Subject::Code)?, around))
+    // What stands before the files decides without them.
+    let is_given = flag.is_some() || around.variable("RINGFENCE_DATA_DIR").is_some();
+    let faults = Faults::noted_but_of(if is_given { &[] } else { &[Key::DataDir] });
+    let chosen = Chosen::gather(&flags, around, Subject::Code, &faults)?;
+    Ok((state_dir(&chosen, around), faults.warnings()))
 }
 
 fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
@@ -634,19 +732,27 @@ fn lower(
     after
 }
 
+/// What a settings file sets.
+pub(crate) struct CheckedFile {
+    /// Its keys.
+    pub(crate) keys: Vec<Key>,
+    /// Its tables.
+    pub(crate) tables: Vec<String>,
+}
+
 /// Checks a settings file by itself, for `policy check`.
-pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
+pub(crate) fn check_file(path: &Path) -> Result<CheckedFile, Problem> {
     let workspace = path.file_name().is_some_and(|name| name == WORKSPACE_FILE);
     let layer = if workspace {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
-        Layer::from_workspace(&parent.join(WORKSPACE_FILE), &parent)?
+        Layer::from_workspace(&parent.join(WORKSPACE_FILE), &parent, &Faults::refused())?
     } else {
         serve::check_file(path)?;
         rules::check_file(path)?;
         notify::check_file(path)?;
         search::check_file(path)?;
-        Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
+        Layer::from_file(path, Origin::PolicyFile(path.to_owned()), &Faults::refused())?
     };
     let layer = layer.ok_or_else(|| {
         Problem::usage(Code::PolicyNotFound, format!("`{}` does not exist", path.display()))
@@ -654,7 +760,11 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
     let (memory, fds) = (pick!(layer, Memory, Size), pick!(layer, Fds, Count));
     // Python needs more memory than a command, and the file may be for commands alone.
     ringfence_plan::refuse_too_small(memory, fds, ringfence_plan::COMMAND_MEMORY_MIN)?;
-    Ok(layer.values.keys().copied().collect())
+    let tables = layer::read_table(path)?.unwrap_or_default();
+    Ok(CheckedFile {
+        keys: layer.values.keys().copied().collect(),
+        tables: tables.into_iter().filter(|(_, v)| v.is_table()).map(|(name, _)| name).collect(),
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringfence_engine::host::{FileKind, found};
 use ringfence_server::notify::{Destination, NotifySettings};
 use ringfence_spec::{Code, Problem, Span};
+use rustix::fs::{Access, access};
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -43,6 +45,70 @@ struct Table {
 pub(crate) struct Notify {
     pub(crate) others: NotifySettings,
     pub(crate) log: Log,
+    /// The file that says so.
+    file: PathBuf,
+}
+
+impl Notify {
+    /// Checks that the programs and files are there, as nobody watches a service's log when the first alert is sent.
+    pub(crate) fn check_destinations(&self) -> Result<(), Problem> {
+        let all = [("alert", &self.others.alerts), ("anchor", &self.others.anchors)];
+        for (what, to) in
+            all.into_iter().flat_map(|(what, all)| all.iter().map(move |to| (what, to)))
+        {
+            let (kind, checked) = match to {
+                Destination::Command(words) => ("command", check_program(words)),
+                Destination::File(file) => ("file", check_appendable(file)),
+                Destination::Webhook(_) => continue,
+            };
+            checked.map_err(|cause| {
+                let file = self.file.display();
+                let message = format!("`{what}_{kind}` in `[{TABLE}]` of `{file}` cannot be used");
+                Problem::usage(Code::BadValue, message).cause(cause)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds a program as it will be found.
+fn check_program(words: &[String]) -> Result<(), String> {
+    let program = words.first().map_or("", String::as_str);
+    let is_program = |path: &Path| {
+        found(path).is_some_and(|found| found.kind == FileKind::File)
+            && access(path, Access::EXEC_OK).is_ok()
+    };
+    if program.contains('/') {
+        return match Path::new(program) {
+            path if is_program(path) => Ok(()),
+            path if found(path).is_some() => {
+                Err(format!("`{program}` is not a program that can be executed"))
+            }
+            _ => Err(format!("`{program}` does not exist")),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = std::env::split_paths(&path).any(|dir| is_program(&dir.join(program)));
+    if is_found { Ok(()) } else { Err(format!("`{program}` is in no directory of PATH")) }
+}
+
+/// Checks that a line can be added to a file, without making it.
+fn check_appendable(file: &Path) -> Result<(), String> {
+    let shown = file.display();
+    let is_writable = |path: &Path| access(path, Access::WRITE_OK).is_ok();
+    match found(file).map(|found| found.kind) {
+        Some(FileKind::Directory) => return Err(format!("`{shown}` is a directory")),
+        Some(_) if is_writable(file) => return Ok(()),
+        Some(_) => return Err(format!("`{shown}` cannot be written")),
+        None => {}
+    }
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let why = match found(dir).map(|found| found.kind) {
+        Some(FileKind::Directory) if is_writable(dir) => return Ok(()),
+        Some(FileKind::Directory) => format!("`{}` cannot be written", dir.display()),
+        _ => format!("there is no directory `{}`", dir.display()),
+    };
+    Err(format!("`{shown}` cannot be made: {why}"))
 }
 
 /// Reads the table of the policy file, else of the user's file.
@@ -77,7 +143,7 @@ fn of_file(file: &Path) -> Result<Option<Notify>, Problem> {
     let table: Table = table.try_into().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
     let log = log(table.log.as_deref(), table.log_format.as_deref()).map_err(wrong)?;
     let others = decide(table).map_err(wrong)?;
-    Ok(Some(Notify { others, log }))
+    Ok(Some(Notify { others, log, file: file.to_owned() }))
 }
 
 fn log(level: Option<&str>, format: Option<&str>) -> Result<Log, String> {

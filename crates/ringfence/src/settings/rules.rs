@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use ringfence_engine::Rules;
-use ringfence_screen::decide::Stance;
-use ringfence_spec::{Code, Problem};
+use ringfence_engine::{Rules, TOOLS};
+use ringfence_screen::decide::{RuleFault, Stance};
+use ringfence_spec::{Code, Problem, escape_name};
 
 use super::Surroundings;
 use super::layer::read_table;
@@ -36,14 +36,25 @@ fn of_file(file: &Path) -> Result<Option<Rules>, Problem> {
     let Some(table) = read_table(file)?.and_then(|mut all| all.remove(TABLE)) else {
         return Ok(None);
     };
-    table.try_into().map(Some).map_err(|e: toml::de::Error| {
+    let rules: Rules = table.try_into().map_err(|e: toml::de::Error| {
         Problem::usage(
             Code::BadValue,
             format!("`[{TABLE}]` of `{}` cannot be used", file.display()),
         )
         .cause(e.to_string().trim_end())
         .hint("it has `default`, `opaque`, `deny` and `allow`; docs/reference/policy.md shows them")
-    })
+    })?;
+    match rules.fault(&TOOLS) {
+        None => Ok(Some(rules)),
+        Some(RuleFault { rule, cause, hint }) => {
+            let message = format!(
+                "the rule `{}` in `[{TABLE}]` of `{}` would never match",
+                escape_name(&rule),
+                file.display()
+            );
+            Err(Problem::usage(Code::BadValue, message).cause(cause).hint(hint))
+        }
+    }
 }
 
 /// Returns the first rules, extended by the refusals of the second.

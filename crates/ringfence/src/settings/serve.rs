@@ -11,11 +11,32 @@ use ringfence_spec::{ByteSize, Code, Count, Problem, Span};
 
 use super::Surroundings;
 use super::layer::{Switch, read_table, text};
+use super::names::nearest;
 use super::notify::{invalid_url, is_address};
 use crate::cli::{PolicyFlags, ServiceFlags};
 
 /// Name of the table.
-const TABLE: &str = "serve";
+pub(super) const TABLE: &str = "serve";
+
+/// Its settings.
+pub(super) const KEYS: [&str; 16] = [
+    "allow_host",
+    "authorization_server",
+    "body",
+    "breakers",
+    "concurrent",
+    "concurrent_per_client",
+    "connections",
+    "cors_origins",
+    "drain",
+    "listen",
+    "public_url",
+    "queue",
+    "rate_per_minute",
+    "tls_cert",
+    "tls_key",
+    "upload",
+];
 
 /// Default listen address: this machine only.
 const LISTEN: SocketAddr =
@@ -122,10 +143,21 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
                     Code::UnknownKey,
                     format!("`{name}` in `[{TABLE}]` of `{shown}` is not a setting"),
                 )
-                .hint("its settings are the flags of `ringfence serve --help`, with underscores"));
+                .hint(match nearest(&name, KEYS) {
+                    _ if name == "port" || name == "host" || name == "address" => {
+                        "write `listen = \"127.0.0.1:7400\"`, an address and a port".to_owned()
+                    }
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("its settings are {}", KEYS.join(", ")),
+                }));
             }
         };
-        let value = text(&value).ok_or_else(|| wrong("a text or a number is expected"))?;
+        let value = text(&value).ok_or_else(|| match value {
+            toml::Value::Boolean(_) => {
+                wrong("a switch is the text `on` or `off`, in quotation marks")
+            }
+            _ => wrong("a text or a number is expected"),
+        })?;
         place.get_or_insert(value);
     }
     Ok(())
@@ -212,7 +244,9 @@ fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authori
 fn bound(name: &str, text: Option<&str>) -> Result<Option<u32>, Problem> {
     match text {
         Some("off") => Ok(None),
-        text => parse::<Count>(name, text).map(|count| count.map(Count::get)),
+        text => parse::<Count>(name, text)
+            .map(|count| count.map(Count::get))
+            .map_err(|problem| problem.hint("`off` is no limit")),
     }
 }
 

@@ -92,6 +92,75 @@ fn an_unknown_key_is_refused_by_name_with_a_suggestion() {
 }
 
 #[test]
+fn a_name_from_elsewhere_and_a_table_in_the_wrong_place_are_told_what_is_meant() {
+    for (text, hint) in [
+        (
+            "preset = \"agent\"",
+            "`command_preset` is that of commands, `code_preset` that of Python",
+        ),
+        ("network = \"none\"", "did you mean `net`?"),
+        ("max_memory = \"1G\"", "did you mean `memory`?"),
+        ("read-only = []", "did you mean `ro`?"),
+        ("listen = \"127.0.0.1:1\"", "`listen` stands in the table `[serve]`"),
+        ("[rule]", "did you mean `[rules]`?"),
+        ("[[rule.deny]]", "did you mean `[rules]`?"),
+        ("[server]", "did you mean `[serve]`?"),
+        ("[limits]\ntimeout = \"1s\"", "settings such as `timeout` and `memory` stand at the top"),
+        ("banana = 1", "the settings there are command_preset, code_preset, "),
+    ] {
+        let p = world().user(text).error(&PolicyFlags::default());
+        let told = p.hint.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(told.starts_with(hint), "{text}: {p}");
+    }
+    let p = world().workspace("[rules]").error(&PolicyFlags::default());
+    assert!(
+        p.message.starts_with("`[rules]` cannot be set there: ringfence.toml is in the"),
+        "{p}"
+    );
+    let p = world().workspace("banana = 1").error(&PolicyFlags::default());
+    let hint = "the settings there are timeout, cpu, memory, pids, fds, disk, output, ro, hide, net_deny, net_limit";
+    assert_eq!(p.hint, Some(hint.into()));
+    let p = world().env("RINGFENCE_NETWORK", "none").error(&PolicyFlags::default());
+    assert_eq!(p.hint, Some("did you mean `RINGFENCE_NET`?".into()));
+    let w = world();
+    w.write("serve.toml", "[serve]\nlistn = \"127.0.0.1:1\"");
+    let p = check_file(&w.dir.path().join("serve.toml")).err().unwrap();
+    assert_eq!(p.hint, Some("did you mean `listen`?".into()));
+}
+
+#[test]
+fn a_preset_in_a_variable_is_told_by_that_variable() {
+    let p = world().env("RINGFENCE_PRESET", "foo").error(&PolicyFlags::default());
+    assert_eq!(p.message, "`RINGFENCE_PRESET` has a bad value");
+    assert!(p.cause.unwrap().contains("agent for commands, data, standard, strict or open"));
+    let p = world().env("RINGFENCE_COMMAND_PRESET", "foo").error(&PolicyFlags::default());
+    assert_eq!(p.message, "`RINGFENCE_COMMAND_PRESET` has a bad value");
+}
+
+#[test]
+fn a_command_that_starts_nothing_needs_only_the_keys_that_it_uses() {
+    let data = |w: &World| data_dir(None, &w.around).map(|(data, _)| data);
+    let named = Path::new("/srv/state");
+    for text in ["banana = 1", "memory = \"lots\"", "[limits]"] {
+        let w = world().user(&format!("data_dir = \"/srv/state\"\n{text}\n"));
+        assert_eq!(data(&w).unwrap(), named, "{text}");
+        assert!(w.effective(&PolicyFlags::default()).is_err(), "{text}");
+    }
+    assert!(data(&world().user("data_dir = \"relative\"")).is_err());
+    // What cannot be read at all could name another directory, if it has the word.
+    assert!(data(&world().user("data_dir = ")).is_err());
+    let given = data_dir(Some("/x"), &world().user("data_dir = ").around).unwrap();
+    assert_eq!((given.0.as_path(), given.1.len()), (Path::new("/x"), 1));
+    assert!(data(&world().user("memory = ")).is_ok());
+    assert!(data(&world().env("RINGFENCE_BANANA", "1")).is_ok());
+    let rules = |text: &str| {
+        code_rules(&PolicyFlags::default(), &world().user(text).around).map(|(rules, _)| rules)
+    };
+    assert_eq!(rules("code_preset = \"strict\"\nmemory = 0").unwrap().preset, CodePreset::Strict);
+    assert!(rules("code_preset_at_least = \"banana\"").is_err());
+}
+
+#[test]
 fn following_the_suggestion_helps() {
     assert!(world().user("memory = \"1G\"").effective(&PolicyFlags::default()).is_ok());
 }

@@ -105,7 +105,7 @@ fn contain(job: &Job) -> Result<Report, String> {
     let (err_read, err_write) = std::io::pipe().map_err(text)?;
     let (note_read, note_write) = std::io::pipe().map_err(text)?;
     let namespaces = match job.owner {
-        Owner::Caller | Owner::Foreign => Namespaces::BIRTH,
+        Owner::Caller | Owner::Foreign => Namespaces::INITIAL,
         Owner::HostRoot => Namespaces::MOUNT.and(Namespaces::PID),
     };
     match ringfence_sys::fork_into(namespaces, None).map_err(|e| e.to_string())? {
@@ -121,7 +121,7 @@ fn contain(job: &Job) -> Result<Report, String> {
             drop(go_write);
             let streams = [out_read.into(), err_read.into(), note_read.into()];
             let [stdout, stderr, note] = listen(&pidfd, streams)?;
-            ringfence_sys::reap_pid(pid, true).map_err(|e| e.to_string())?;
+            ringfence_sys::reap_pid(pid).map_err(|e| e.to_string())?;
             let note: Note = serde_json::from_str(&note)
                 .map_err(|_| format!("the container ended early: {note}\n{stdout}\n{stderr}"))?;
             Ok(Report { ended: note.ended, check: note.check, stdout, stderr })

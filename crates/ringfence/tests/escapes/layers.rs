@@ -156,7 +156,7 @@ impl Layer {
                 (limits.pids, limits.fds) = (None, None);
             }
             Self::Process => {
-                plan.birth.retain(|n| *n != Namespace::Pid);
+                plan.initial_namespaces.retain(|n| *n != Namespace::Pid);
                 plan.setup.retain(|step| {
                     !matches!(step, Step::WipeSelf | Step::HideSelf | Step::Hostname { .. })
                 });

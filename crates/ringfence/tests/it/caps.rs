@@ -457,15 +457,29 @@ fn limits_hold_before_the_first_instruction() {
     assert_eq!(outcome["stdout"], "100\n0\n");
 }
 
+/// Where the host lets its users run before others, a run would run before its supervisor.
+#[test]
+fn a_run_has_no_priority_over_its_supervisor_and_few_queued_signals() {
+    let script = "grep -E 'realtime priority|nice priority|pending signals' /proc/self/limits";
+    let (_, outcome) = World::new().sh_json(&[], script);
+    let limits: Vec<Vec<&str>> = outcome["stdout"]
+        .as_str()
+        .unwrap()
+        .lines()
+        .map(|line| line.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).collect())
+        .collect();
+    assert_eq!(limits, [["4096", "4096"], ["0", "0"], ["0", "0"]], "{outcome}");
+}
+
 #[test]
 fn limits_too_small_for_a_program_to_start_are_refused_with_a_value_that_works() {
     let world = World::new();
     let (run, exec) = (&["--", "true"][..], &["-c", "print(1)"][..]);
     for (command, flag, value, program) in [
-        ("run", "--memory", "512", run),
+        ("run", "--memory", "1K", run),
         ("run", "--memory", "64K", run),
         ("run", "--fds", "8", run),
-        ("exec", "--memory", "512", exec),
+        ("exec", "--memory", "512B", exec),
         ("exec", "--memory", "4M", exec),
         ("exec", "--fds", "3", exec),
     ] {

@@ -413,3 +413,120 @@ fn streamed_output_has_no_secret_and_does_not_wait_for_the_end() {
         (Some("base64"), Some("AP8gW3JlZGFjdGVkOmdpdGh1Yi10b2tlbl0K"))
     );
 }
+
+/// A file of settings that stops every run stops nothing that starts none, and is shown where one looks for it.
+#[test]
+fn a_broken_file_of_settings_is_named_and_stops_runs_alone() {
+    let world = World::new();
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
+    let file = world.write("home/.config/ringfence/config.toml", "memry = \"1G\"\npids = 99\n");
+    let fault = format!("`memry` is not a setting in `{}`", file.display());
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 2);
+    for args in [
+        &["audit", "verify"][..],
+        &["audit", "ls"],
+        &["session", "ls"],
+        &["token", "ls"],
+        &["check", "-c", "1"],
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        let warning = format!("ringfence: {fault}; runs are refused until that is corrected\n");
+        assert_eq!(ran.stderr, warning, "{args:?}");
+    }
+    let shown = world.ringfence(&["policy", "show"]);
+    assert_eq!(shown.code, 2);
+    let pids = shown.stdout.lines().find(|line| line.starts_with("pids\t")).unwrap();
+    assert_eq!(pids, format!("pids\t99\t{}", file.display()));
+    let hint = "  hint: did you mean `memory`?\n";
+    assert_eq!(shown.stderr, format!("error: {fault}\n{hint}"));
+    let doctor = world.ringfence(&["doctor", "--json"]);
+    assert_eq!(doctor.code, 2, "{}", doctor.stdout);
+    let report = doctor.json();
+    let row = |name: &str| {
+        let rows = report["checks"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap().clone()
+    };
+    let settings = row("settings");
+    assert_eq!(
+        (&settings["ok"], settings["found"].as_str()),
+        (&json!(false), Some(fault.as_str()))
+    );
+    assert_eq!(settings["fix"], "did you mean `memory`?");
+    let about_python = row("python")["found"].as_str().unwrap().to_owned();
+    assert!(!about_python.contains("memry"), "{about_python}");
+    // As the hint says.
+    world.write("home/.config/ringfence/config.toml", "memory = \"1G\"\n");
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
+    assert_ne!(world.ringfence(&["doctor"]).code, 2);
+}
+
+#[test]
+fn a_preset_that_the_operator_refuses_is_in_no_hint() {
+    let world = World::new();
+    let config = "home/.config/ringfence/config.toml";
+    world.write(config, "code_preset_at_least = \"standard\"\n");
+    for code in ["import os", "open('x')"] {
+        for args in [&["exec", "-c", code][..], &["check", "-c", code]] {
+            let ran = world.ringfence(args);
+            let text = format!("{}{}", ran.stdout, ran.stderr);
+            assert_eq!(ran.code, 126, "{args:?}: {text}");
+            assert!(text.contains("hint: ") && !text.contains("`data`"), "{args:?}: {text}");
+            assert!(text.contains("preset") && text.contains("standard"), "{args:?}: {text}");
+        }
+    }
+    let ran = world.ringfence(&["exec", "--allow-import", "os", "-c", "import os"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    world.write(config, "code_preset_at_least = \"strict\"\n");
+    let ran = world.ringfence(&["exec", "-c", "import math"]);
+    assert!(ran.stderr.contains("allows no preset but `strict`"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_flag_of_other_programs_is_told_as_ours() {
+    let world = World::new();
+    for (args, tip) in [
+        (&["serve", "--port", "80"][..], "`--listen 127.0.0.1:PORT`"),
+        (&["serve", "--host=0.0.0.0"], "`--listen ADDRESS:PORT`"),
+        (&["run", "--port", "80", "--", "true"], "`--publish PORT`"),
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(tip), "{args:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("similar argument"), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_value_that_is_nearly_right_is_told_as_it_is_written() {
+    let world = World::new();
+    let serve = |table: &str| world.write("serve.toml", &format!("[serve]\n{table}\n"));
+    let file = serve("breakers = true");
+    let check = ["policy", "check", file.to_str().unwrap()];
+    for (args, told) in [
+        (&["run", "--timeout", "1.5s", "--", "true"][..], "write `1500ms`"),
+        (&["run", "--timeout", "1h30m", "--", "true"], "write `90m`"),
+        (&["run", "--timeout", "none", "--", "true"], "`none` is no limit"),
+        (&["run", "--memory", "1.5G", "--", "true"], "write `1536M`"),
+        (&["run", "--memory", "512", "--", "true"], "write `512M`"),
+        (&["serve", "--check", "--rate-per-minute", "0"], "hint: `off` is no limit"),
+        (&["serve", "--check", "--connections", "99999999"], "4194304 is the most"),
+        (&["audit", "ls", "--since", "90"], "such as `90m`"),
+        (&check, "a switch is the text `on` or `off`"),
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{args:?}: {}", ran.stderr);
+    }
+    // As they were told.
+    for args in [
+        &["run", "--timeout", "1500ms", "--memory", "1536M", "--", "true"][..],
+        &["run", "--timeout", "90m", "--memory", "512M", "--", "true"],
+        &["serve", "--check", "--rate-per-minute", "off", "--connections", "4194304"],
+        &["audit", "ls", "--since", "90m"],
+    ] {
+        assert_eq!(world.ringfence(args).code, 0, "{args:?}");
+    }
+    serve("breakers = \"on\"");
+    assert_eq!(world.ringfence(&check).code, 0);
+}

@@ -83,6 +83,24 @@ for flags in PRIVATE_ANONYMOUS | HUGETLB, PRIVATE_ANONYMOUS:
     assert_eq!(outcome["denials"][0]["argument"], "0x40022");
 }
 
+/// A lease on a file holds up each process of the host that opens it, for 45 seconds each time.
+#[test]
+fn no_run_takes_a_lease_on_a_file() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import fcntl, os
+open('own', 'w').close()
+for kind in fcntl.F_RDLCK, fcntl.F_WRLCK:
+    try: fcntl.fcntl(os.open('own', os.O_RDONLY), fcntl.F_SETLEASE, kind)
+    except OSError as e: print(e.errno)
+    else: print('leased')";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(outcome["stdout"], "1\n1\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["leases"], "{outcome}");
+}
+
 #[test]
 fn the_same_denial_is_counted_not_repeated() {
     if !have("notify") {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_testing::BoundedCommand as _;
 
-use crate::support::World;
+use crate::support::{Ran, World};
 
 #[test]
 fn a_script_has_its_own_name_and_arguments() {
@@ -30,6 +30,61 @@ fn a_script_has_its_own_name_and_arguments() {
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     assert!(ran.stderr.contains("`--jsn` is not a flag"), "{}", ran.stderr);
     assert_eq!(world.ringfence(&["exec"]).code, 2);
+}
+
+#[test]
+fn a_program_without_a_file_is_read_from_stdin() {
+    let world = World::new();
+    let script = format!(
+        "echo 'import sys; print(sys.argv)' | {0} exec; {0} exec < /dev/null",
+        crate::support::binary().display()
+    );
+    let mut shell = world.here(std::process::Command::new("sh"));
+    let ran = Ran::from(&shell.args(["-c", &script]).bounded_output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, "['main.py']\n"), "{}", ran.stderr);
+    assert_eq!(
+        ran.stderr,
+        "error: there is no program to run\n  cause: no FILE and no `-c CODE` is given, and stdin is empty\n  \
+         hint: name its FILE, pass `-c CODE`, or send it to stdin, which `-` names\n"
+    );
+    // At a terminal nobody is waited for.
+    let (_master, slave) = crate::support::pty(24, 80);
+    let mut command = world.command(&["exec"]);
+    let ran = Ran::from(&command.stdin(slave).bounded_output().unwrap());
+    assert!(ran.code == 2 && ran.stderr.contains("stdin is a terminal"), "{}", ran.stderr);
+}
+
+/// A hint is copied into a shell.
+#[test]
+fn names_in_hints_are_words_for_a_shell() {
+    let world = World::new();
+    let script = |hint: &str| {
+        let (_, way) = hint.split_once("copy it in with `").unwrap_or_else(|| panic!("{hint}"));
+        let (flag, _) = way.split_once('`').unwrap();
+        let code = "print(open(\"it's a file\").read())";
+        world.write("work/code.py", code);
+        let ringfence = crate::support::binary();
+        let command = if flag.starts_with("ringfence ") {
+            format!("{}{}", ringfence.display(), flag.strip_prefix("ringfence").unwrap())
+        } else {
+            format!("{} exec {flag} code.py", ringfence.display())
+        };
+        let mut shell = world.here(std::process::Command::new("sh"));
+        Ran::from(&shell.args(["-c", &command]).bounded_output().unwrap())
+    };
+    world.write("work/it's a file", "found");
+    let code = "open(\"it's a file\")";
+    let ran = script(&world.ringfence(&["exec", "-c", code]).stderr);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "found\n"), "{}", ran.stderr);
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    let ran = script(&world.ringfence(&["exec", "--session", &id, "-c", code]).stderr);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(world.ringfence(&["exec", "--session", &id, "-c", code]).code, 0);
+    world.write("else where/data", "3");
+    let path = world.root().join("else where/data");
+    let ran = world.ringfence(&["exec", "-c", &format!("open({:?})", path.to_str().unwrap())]);
+    let hint = format!("`--ro '{}'`", path.display());
+    assert!(ran.stderr.contains(&hint), "{}", ran.stderr);
 }
 
 #[test]
@@ -193,9 +248,9 @@ fn code_that_stands_for_a_file_is_told_its_flag() {
 #[test]
 fn artifacts_that_cannot_be_copied_are_no_success() {
     let world = World::new();
-    // A file where the directory would be: so for root too.
-    let taken = world.write("work/taken", "");
-    let flags = ["exec", "--artifacts", taken.to_str().unwrap(), "-c"];
+    // A directory where the file would be: so for root too.
+    world.write("work/out/a/x", "");
+    let flags = ["exec", "--artifacts", "out", "-c"];
     let ran = world.ringfence(&[&flags[..], &["open('a', 'w').write('x')"]].concat());
     assert_eq!(ran.code, 125, "{}", ran.stderr);
     assert!(ran.stderr.contains("files were not copied"), "{}", ran.stderr);
@@ -204,6 +259,41 @@ fn artifacts_that_cannot_be_copied_are_no_success() {
         .ringfence(&[&flags[..], &["open('a', 'w').write('x'); raise SystemExit(7)"]].concat());
     assert_eq!(ran.code, 7, "{}", ran.stderr);
     assert!(ran.stderr.contains("files were not copied"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_place_for_artifacts_is_judged_before_the_program_starts() {
+    let world = World::new();
+    world.write("work/taken", "");
+    for (dir, cause) in [
+        ("taken", "cause: it is not a directory\n"),
+        ("taken/x", "taken` is not a directory\n"),
+        ("no/such", "no` does not exist\n"),
+    ] {
+        let ran = world.ringfence(&["exec", "--artifacts", dir, "-c", "print('ran')"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{dir}: {}", ran.stderr);
+        assert!(ran.stderr.contains(cause), "{dir}: {}", ran.stderr);
+    }
+    assert_eq!(world.names().len(), 1, "{:?}", world.names());
+    let ran = world.ringfence(&["exec", "--artifacts", "new", "-c", "open('r', 'w').write('x')"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert_eq!(std::fs::read(world.work().join("new/r")).unwrap(), b"x");
+}
+
+#[test]
+fn files_that_are_gone_with_the_program_are_named() {
+    let world = World::new();
+    let code = "for name in 'abcde': open(name, 'w').write('x')";
+    let note = "ringfence: the program made files, which are gone with its directory: `a`, `b`, `c`, 2 more; \
+                `--artifacts DIR` copies them out\n";
+    assert_eq!(world.ringfence(&["exec", "-c", code]).stderr, note);
+    let one = world.ringfence(&["exec", "-c", "open('r.txt', 'w').write('x')"]).stderr;
+    assert!(one.contains("made a file, which is gone with its directory: `r.txt`;"), "{one}");
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    for quiet in [&["--artifacts", "out"][..], &["--session", &id], &["--quiet"], &["--json"]] {
+        let ran = world.ringfence(&[&["exec"], quiet, &["-c", code]].concat());
+        assert_eq!(ran.stderr, "", "{quiet:?}");
+    }
 }
 
 #[test]

@@ -449,6 +449,86 @@ E"],
     .in_directory("repo.git")
     .then("git -C wt status"),
     row(
+        "a repository whose name says that it was set aside",
+        REPOSITORY,
+        &["git init -q lib-set-aside; git -C lib-set-aside commit -q --allow-empty -m x
+           git -C lib-set-aside config core.fsmonitor 'touch MARK;'"],
+    )
+    .then("git -C lib-set-aside status"),
+    row(
+        "a repository that a second run completes",
+        "mkdir src && echo a > src/a",
+        &["cd src; mkdir objects; echo 'ref: refs/heads/m' > HEAD
+           printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = '$PWD'\\nfsmonitor = touch MARK;\\n' > config; sleep 0.1",
+          "mkdir src/refs"],
+    )
+    .then("cd src; git status"),
+    row(
+        "a workspace that a second run makes a repository",
+        "true",
+        &["mkdir objects; echo 'ref: refs/heads/m' > HEAD
+           printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = '$PWD'\\nfsmonitor = touch MARK;\\n' > config; sleep 0.1",
+          "mkdir refs"],
+    ),
+    row(
+        "a repository that is moved up without a .git",
+        "mkdir src",
+        &["mkdir -p d/x/objects d/x/refs; cd d/x; echo 'ref: refs/heads/m' > HEAD
+           printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = ../x\\nfsmonitor = touch MARK;\\n' > config; sleep 0.1",
+          "mv d/x x"],
+    )
+    .then("cd x; git status"),
+    row(
+        "a git directory that a second run fills",
+        REPOSITORY,
+        &["mkdir -p x/.git; sleep 0.1",
+          "git init -q tmp; git -C tmp commit -q --allow-empty -m x; git -C tmp config core.fsmonitor 'touch MARK;'; cp -r tmp/.git/. x/.git/; rm -rf tmp"],
+    )
+    .then("git -C x status"),
+    row(
+        "a .git file that names another worktree",
+        "git init -q . && git commit -q --allow-empty -m w && git worktree add -q wt",
+        &["mkdir x; echo x >> .git/info/exclude; echo 'gitdir: ../.git/worktrees/wt' > x/.git
+           git init -q x/ev; git -C x/ev commit -q --allow-empty -m x; git -C x/ev config core.fsmonitor 'touch MARK;'
+           GIT_INDEX_FILE=$PWD/.git/worktrees/wt/index git update-index --add --cacheinfo 160000,$(git -C x/ev rev-parse HEAD),ev"],
+    )
+    .then("git -C x status"),
+    row(
+        "a new worktree in a directory that cannot be listed",
+        REPOSITORY,
+        &["git init -q d/evil; git -C d/evil commit -q --allow-empty -m x; git -C d/evil config core.fsmonitor 'touch MARK;'
+           echo d >> .git/info/exclude; git worktree add -q wt; echo ../../../d/evil/.git > .git/worktrees/wt/commondir; chmod 0311 .git/worktrees"],
+    )
+    .then("git -C wt status"),
+    row(
+        "a worktree in a directory that a run made unlistable",
+        "git init -q . && git commit -q --allow-empty -m w && git worktree add -q wt",
+        &["chmod 0311 .git/worktrees",
+          "git init -q d/evil; git -C d/evil commit -q --allow-empty -m x; git -C d/evil config core.fsmonitor 'touch MARK;'
+           echo d >> .git/info/exclude; echo ../../../d/evil/.git > .git/worktrees/wt/commondir"],
+    )
+    .then("git -C wt status"),
+    row(
+        "a repository in a workspace that cannot be listed",
+        REPOSITORY,
+        &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config core.fsmonitor 'touch MARK;'; chmod 0311 ."],
+    )
+    .then("chmod 0755 .; git -C zz status"),
+    row(
+        "a repository that cannot be listed",
+        REPOSITORY,
+        &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config core.fsmonitor 'touch MARK;'; chmod 0311 zz zz/.git"],
+    )
+    .then("git -C zz status"),
+    row(
+        "a hook that is a link",
+        "git init -q . && mkdir scripts && printf '#!/bin/sh\\n' > scripts/pre-commit && chmod +x scripts/pre-commit
+         ln -s ../../scripts/pre-commit .git/hooks/pre-commit && git add -A && git commit -qm h",
+        &["echo 'touch MARK' >> scripts/pre-commit; mv scripts s; mkdir scripts
+           printf '#!/bin/sh\\ntouch MARK\\n' > scripts/pre-commit; chmod +x scripts/pre-commit"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
         "the workspace's own hooks and configuration",
         REPOSITORY,
         &["git config core.fsmonitor 'touch MARK;'; printf '[core]\\nfsmonitor = touch MARK;\\n' >> .git/config
@@ -534,18 +614,51 @@ fn the_hosts_git_executes_nothing_of_a_hostile_run() {
     assert!(executed.is_empty(), "executed on the host:\n{}", executed.join("\n"));
 }
 
-/// Links among git's own files, and what the host does that would follow them.
-const LINKS: &[(&str, &str, &str)] = &[
-    ("COMMIT_EDITMSG", "rc", "git commit -q --allow-empty -m x"),
-    ("logs/HEAD", "rc", "git commit -q --allow-empty -m x"),
-    ("FETCH_HEAD", "rc", "git fetch -q . main"),
-    ("worktrees", "docs", "git worktree prune"),
-    ("worktrees/x", "docs", "git worktree prune"),
+/// A link among git's own files, and what the host does that would follow it.
+struct Link {
+    host: &'static str,
+    /// In this git directory.
+    git_dir: &'static str,
+    name: &'static str,
+    target: &'static str,
+    /// What the run does besides.
+    more: &'static str,
+    then: &'static str,
+}
+
+const fn link(name: &'static str, target: &'static str, then: &'static str) -> Link {
+    Link { host: REPOSITORY, git_dir: ".git", name, target, more: "true", then }
+}
+
+const fn bare_link(name: &'static str, target: &'static str, then: &'static str) -> Link {
+    Link { host: BARE_WITH_WORKTREE, git_dir: "repo.git", name, target, more: "true", then }
+}
+
+const LINKS: &[Link] = &[
+    link("COMMIT_EDITMSG", "rc", "git commit -q --allow-empty -m x"),
+    link("logs/HEAD", "rc", "git commit -q --allow-empty -m x"),
+    link("FETCH_HEAD", "rc", "git fetch -q . main"),
+    link("worktrees", "docs", "git worktree prune"),
+    link("worktrees/x", "docs", "git worktree prune"),
+    Link {
+        more: "chmod 0311 .git",
+        ..link("COMMIT_EDITMSG", "rc", "git commit -q --allow-empty -m x")
+    },
+    Link {
+        more: "chmod 0300 .git/logs; chmod 0311 .git",
+        ..link("logs/HEAD", "rc", "git commit -q --allow-empty -m x")
+    },
+    bare_link("logs/refs/heads/wt", "rc", "git -C wt commit -q --allow-empty -m x"),
+    bare_link("FETCH_HEAD", "rc", "git -C repo.git fetch -q . wt"),
+    Link {
+        host: "git init -q --bare repo.git",
+        ..bare_link("worktrees", "docs", "git -C repo.git worktree prune")
+    },
 ];
 
 #[test]
 fn no_link_among_gits_files_leads_the_host_out() {
-    for (name, target, then) in LINKS {
+    for Link { host, git_dir, name, target, more, then } in LINKS {
         for fenced in [false, true] {
             let world = World::new();
             world.write("home/rc", "mine\n");
@@ -554,11 +667,12 @@ fn no_link_among_gits_files_leads_the_host_out() {
                 "home/.gitconfig",
                 "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[gc]\nworktreePruneExpire = now\n",
             );
-            let (ok, text) = on_host(&world, &world.work(), REPOSITORY);
+            let (ok, text) = on_host(&world, &world.work(), host);
             assert!(ok, "{text}");
             let to = world.home().join(target);
             let script = format!(
-                "mkdir -p .git/worktrees; [ {name} != worktrees ] || rmdir .git/worktrees; rm -f .git/{name}; ln -s {} .git/{name}",
+                "mkdir -p {git_dir}/worktrees; [ {name} != worktrees ] || rmdir {git_dir}/worktrees
+                 mkdir -p $(dirname {git_dir}/{name}); rm -f {git_dir}/{name}; ln -s {} {git_dir}/{name}; {more}",
                 to.display()
             );
             let told = if fenced {
@@ -569,7 +683,7 @@ fn no_link_among_gits_files_leads_the_host_out() {
             let text = on_host(&world, &world.work(), &format!("set +e; {then}")).1;
             let rc = std::fs::read_to_string(world.home().join("rc")).unwrap();
             let kept = rc == "mine\n" && world.home().join("docs/p/f").exists();
-            assert_eq!(kept, fenced, "{name}: {then}\n{text}\n{told}");
+            assert_eq!(kept, fenced, "{git_dir}/{name}: {then}\n{text}\n{told}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use ringfence_testing::{BoundedCommand as _, Json, json};
 
-use crate::support::{World, have};
+use crate::support::{World, have, project};
 
 const QUESTION: &[u8] = br#"{"tool_name": "Bash", "tool_input": {"command": "id"}}"#;
 
@@ -40,9 +40,8 @@ fn an_answer_that_nobody_reads_stops_the_command() {
 
 #[test]
 fn the_plugin_asks_no_path_that_leads_through_the_project() {
-    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/claude-code");
-    let read =
-        |name: &str| -> Json { Json::parse(std::fs::read(format!("{plugin}/{name}")).unwrap()) };
+    let plugin = project().join("plugins/claude-code");
+    let read = |name: &str| -> Json { Json::parse(std::fs::read(plugin.join(name)).unwrap()) };
     let (hooks, server) = (read("hooks/hooks.json"), read(".mcp.json"));
     let hook = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap().to_owned();
     let server = &server["mcpServers"]["ringfence"];

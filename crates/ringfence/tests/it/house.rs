@@ -207,6 +207,8 @@ fn tests_have_time_limits_and_loud_skips() {
             let forbidden = [
                 ".output()",
                 ".spawn()",
+                ".status().unwrap()",
+                ".status();",
                 "wait_with_output(&",
                 "eprintln!(\"SKIPPED",
                 "serde_json::Value",
@@ -217,4 +219,26 @@ fn tests_have_time_limits_and_loud_skips() {
         }
     }
     assert!(n_files > 100, "{n_files}");
+}
+
+/// The second pass cannot read a checkout below `/root`.
+#[test]
+fn tests_that_run_twice_read_the_project_through_a_copy() {
+    let Some(root) = sources() else { return };
+    for suite in ["it", "network", "parity"] {
+        let mut pending = vec![root.join("crates/ringfence/tests").join(suite)];
+        while let Some(dir) = pending.pop() {
+            for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    pending.push(path);
+                } else if !path.ends_with("it/support.rs") && !path.ends_with("it/house.rs") {
+                    let text = std::fs::read(&path).unwrap();
+                    let text = String::from_utf8_lossy(&text);
+                    let mut reads = text.lines().filter(|line| !line.contains("include_"));
+                    let read = reads.find(|line| line.contains("CARGO_MANIFEST_DIR"));
+                    assert_eq!(read, None, "use `support::project()` in {}", path.display());
+                }
+            }
+        }
+    }
 }

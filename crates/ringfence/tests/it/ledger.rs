@@ -53,6 +53,31 @@ fn every_kind_of_run_is_written_down() {
 }
 
 #[test]
+fn a_row_is_told_by_what_was_started_and_our_sentences_as_they_are() {
+    let world = World::new();
+    world.write(
+        "home/.config/ringfence/config.toml",
+        "[[rules.deny]]\nname = \"no-dd\"\ncommands = [{ program = \"dd\" }]\n",
+    );
+    world.write("work/tool.py", "print(1)");
+    assert_eq!(ringfence(&world, &["exec", "tool.py", "--fast", "x"]).code, 0);
+    assert_eq!(ringfence(&world, &["exec", "-c", "print(1)"]).code, 0);
+    assert_eq!(ringfence(&world, &["run", "--", "echo", "`date`\u{1b}[2J"]).code, 0);
+    let what = |args: &[&str]| {
+        let listed = ringfence(&world, &[&["audit", "ls"], args].concat()).stdout;
+        let cells = listed.lines().map(|line| line.rsplit('\t').next().unwrap().to_owned());
+        cells.collect::<Vec<_>>()
+    };
+    let all = what(&[]);
+    assert_eq!(all[0], "echo `date`\\u{1b}[2J");
+    assert!(all[1].starts_with("code ") && all[1].ends_with(", 8 bytes"), "{}", all[1]);
+    assert_eq!(all[2], "tool.py --fast x");
+    assert_eq!(ringfence(&world, &["run", "--", "dd"]).code, 126);
+    let shown = ringfence(&world, &["audit", "export"]).stdout;
+    assert!(!shown.contains("u{60}"), "{shown}");
+}
+
+#[test]
 fn a_changed_ledger_is_found() {
     let world = World::new();
     for word in ["one", "two", "three"] {
@@ -73,8 +98,18 @@ fn a_changed_ledger_is_found() {
     let at = find(&bytes).unwrap();
     bytes[at + 5] = b'T';
     std::fs::write(&file, &bytes).unwrap();
+    // An honest run after it is not accused.
+    assert_eq!(ringfence(&world, &["run", "--", "true"]).code, 0);
     let verified = ringfence(&world, &["audit", "verify"]);
-    assert_ne!(verified.code, 0, "{}", verified.stdout);
+    let told = "row 5: the body is not the one that was written\n\
+                TAMPERED: 1 finding, first at row 5; 6 of 9 rows verified\n";
+    assert_eq!((verified.code, verified.stdout.as_str()), (1, told));
+    let copy = format!(
+        "ringfence: keep a copy for inquiry: `cp -a {} ELSEWHERE`\n",
+        ledger(&world).display()
+    );
+    assert!(verified.stderr.starts_with(&copy), "{}", verified.stderr);
+    assert!(verified.stderr.contains("`ringfence audit verify --anchor FILE`"));
 }
 
 #[test]
@@ -188,6 +223,7 @@ fn a_session_outlives_the_command_that_made_it() {
     assert_eq!(ringfence(&world, &["grep", "--session", &id, "("]).code, 2);
     for (args, code, out) in [
         (&["-e", "-x", "-e", "one"][..], 0, "notes:1:one\n"),
+        (&["-n", "one"], 0, "notes:1:one\n"),
         (&["-e", "one", "notes"], 0, "notes:1:one\n"),
         (&["-A", "1", "--", "one"], 0, "notes:1:one\nnotes-2-Two\n"),
         (&["-B1", "-s", "Two"], 0, "notes-1-one\nnotes:2:Two\n"),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Json, limit};
+use ringfence_testing::{BoundedCommand as _, Json, json, limit};
 
 use crate::support::{Ran, World};
 
@@ -92,6 +92,59 @@ fn rules_that_cannot_be_read_are_an_error_everywhere() {
     }
 }
 
+/// A deny rule that never matches lets everything through.
+#[test]
+fn a_rule_that_would_never_match_is_an_error_that_says_what_to_write() {
+    for (rule, hint) in [
+        ("tools = [\"run\"]", "did you mean `run_command`?"),
+        ("tools = [\"bash\"]", "did you mean `run_command`?"),
+        ("commands = [{ program = \"/usr/bin/git\" }]", "write `git`"),
+        (
+            "commands = [{ program = \"git push\" }]",
+            "write `{ program = \"git\", arguments = [\"push\"] }`",
+        ),
+        ("commands = [{ program = \"rm\", options = [\"r\"] }]", "write `-r`"),
+        ("paths = [\"docs/**\"]", "write `/workspace/docs/**` for sessions"),
+    ] {
+        let world = operator(&format!("[[rules.deny]]\nname = \"mine\"\n{rule}\n"));
+        let file = world.home().join(".config/ringfence/config.toml");
+        for args in [&["policy", "check", file.to_str().unwrap()][..], &["run", "--", "true"]] {
+            let ran = world.ringfence(args);
+            assert_eq!(ran.code, 2, "{rule}: {}{}", ran.stdout, ran.stderr);
+            assert!(ran.stderr.contains("rule `mine`"), "{rule}: {}", ran.stderr);
+            assert!(ran.stderr.contains(hint), "{rule}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_rule_about_paths_holds_for_a_commands_destinations_and_for_moves() {
+    let world = operator(NO_PUSH);
+    let docs = world.work().join("docs");
+    std::fs::create_dir(&docs).unwrap();
+    let rule = format!(
+        "[[rules.deny]]\nname = \"no-docs\"\npaths = [\"{}/**\", \"/workspace/docs/**\"]\n",
+        docs.display()
+    );
+    let file = world.write("home/.config/ringfence/config.toml", &rule);
+    let checked = world.ringfence(&["policy", "check", file.to_str().unwrap()]);
+    assert_eq!(checked.stdout, format!("{}: ok ([rules])\n", file.display()));
+    let writes =
+        ["echo x > docs/a", "touch a; cp a docs", "touch a; mv a docs/b", "echo x | tee docs/c"];
+    for script in writes {
+        let ran = world.sh(&[], script);
+        assert_eq!(ran.code, 126, "{script}: {}", ran.stderr);
+        assert!(ran.stderr.contains("`no-docs`"), "{script}: {}", ran.stderr);
+    }
+    assert!(std::fs::read_dir(&docs).unwrap().next().is_none());
+    assert_eq!(world.sh(&[], "touch a; cp a b; cat b").code, 0);
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    for script in ["mkdir docs", "touch a; cp a docs/"] {
+        let ran = world.ringfence(&["run", "--session", &id, "--", "sh", "-c", script]);
+        assert_eq!(ran.code, 126, "{script}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn the_ledger_has_the_risk_of_every_run() {
     let world = World::new();
@@ -155,4 +208,65 @@ fn what_starts_both_kinds_of_runs_takes_the_flags_of_both() {
     }
     let refused = world.ringfence(&["exec", "--publish", "8080", "-c", "1"]);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+/// A flag does not raise a limit of the workspace's own file: the file is named, where a run meets it and where it was asked for
+/// more.
+#[test]
+fn a_limit_of_the_workspaces_file_is_named() {
+    let world = World::new();
+    world.write("work/ringfence.toml", "timeout = \"1s\"\n");
+    let hint = "raise `timeout` in `ringfence.toml`, which sets it";
+    let note = "the workspace's `ringfence.toml` allows a `timeout` of 1s; 10s was asked for";
+    for args in [
+        &["run", "--timeout", "10s", "--", "sleep", "5"][..],
+        &["exec", "--timeout", "10s", "-c", "while True: pass"],
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 124, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(hint) && ran.stderr.contains(note), "{}", ran.stderr);
+    }
+    let ran = world.ringfence(&["run", "--json", "--", "sleep", "5"]).json();
+    assert_eq!((ran["error"]["hint"].as_str(), &ran["notes"]), (Some(hint), &json!([])));
+    world.write("work/ringfence.toml", "timeout = \"1m\"\nmemory = \"100K\"\n");
+    for args in [&["run", "--", "true"][..], &["explain", "--", "true"], &["exec", "-c", "1"]] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        let hint = "hint: raise `memory` in `ringfence.toml`, which sets it";
+        assert!(ran.stderr.contains(hint), "{args:?}: {}", ran.stderr);
+    }
+    world.write("work/ringfence.toml", "timeout = \"1m\"\n");
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_noted() {
+    let world = World::new().var("THERE", "1");
+    let ran = world.ringfence(&["run", "--env", "THERE", "--env", "NOPE", "--", "true"]);
+    assert_eq!(ran.stderr, "ringfence: `NOPE` of `env` is not set here, so the run has none\n");
+    let ran = world.ringfence(&["run", "--json", "--env", "NOPE=1", "--", "true"]);
+    assert_eq!(ran.json()["notes"], json!([]));
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_told_in_words_and_where_it_is_set() {
+    let world = operator("ro = [\"/no/such\"]\n");
+    let file = world.home().join(".config/ringfence/config.toml");
+    let told = format!(
+        "error: `ro`: cannot use `/no/such`\n  cause: it does not exist\n  hint: `ro` is set in `{}`; the path must exist before the run starts\n",
+        file.display()
+    );
+    for args in [&["run", "--", "true"][..], &["explain", "--", "true"]] {
+        let ran = world.ringfence(args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (2, told.as_str()), "{args:?}");
+    }
+    let world = World::new().var("RINGFENCE_RW", "/no/such");
+    let ran = world.ringfence(&["run", "--", "true"]);
+    assert!(
+        ran.stderr.contains("hint: `rw` is set in the variable `RINGFENCE_RW`;"),
+        "{}",
+        ran.stderr
+    );
+    let ran = World::new().ringfence(&["exec", "--file", "/no/such", "-c", "1"]);
+    assert!(ran.code == 2 && !ran.stderr.contains("ENOENT"), "{}", ran.stderr);
 }

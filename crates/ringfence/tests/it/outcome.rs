@@ -167,7 +167,7 @@ fn a_reader_that_does_not_read_holds_no_deadline_up() {
     use std::os::unix::fs::OpenOptionsExt as _;
     let world = World::new();
     let fifo = world.root().join("fifo");
-    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).bounded_status().unwrap().success());
     // Both streams on one pipe: what one of them fills, the other finds full.
     let open = || {
         std::fs::File::options().read(true).write(true).custom_flags(0o4000).open(&fifo).unwrap()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringfence_testing::{BoundedCommand as _, Json, json, missing};
 
-use crate::support::{Ran, World};
+use crate::support::{Ran, World, project};
 
 fn exec(world: &World, flags: &[&str], code: &str) -> (i32, Json) {
     let mut args = vec!["exec", "--json"];
@@ -49,10 +49,7 @@ pub(crate) fn batch(world: &World, flags: &[&str], items: &[Json]) -> BTreeMap<S
 }
 
 fn corpus() -> PathBuf {
-    std::env::var_os("RINGFENCE_TEST_CORPUS").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus"),
-        PathBuf::from,
-    )
+    project().join("corpus")
 }
 
 /// The programs of a directory: name and text.
@@ -707,6 +704,19 @@ fn a_session_goes_back_and_branches() {
     assert_eq!((lines[2], lines[3], lines[4]), ("in branch 2", "in branch 1", "1"));
     assert_eq!((lines[5], lines[6]), ("in branch 2", "10"), "{}", ran.stdout);
     assert!(lines[7].contains("no checkpoint after cell 99"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_refused_cell_is_told_once() {
+    let world = World::new();
+    // In a pipe a cell ends at an empty line.
+    let ran = fed(&world, &["repl", "--preset", "standard"], "if 1:\n  import os\n\n6 * 7\n");
+    let told = "ringfence: the preset `standard` refuses the program:\n\
+                ringfence: 2:10: import_not_allowed `os`\n\
+                ringfence:   hint: do without it; the preset `data` has it, `--allow-import os` adds it\n";
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "42\n", told));
+    let ran = fed(&world, &["repl", "--memory", "64M"], "x = bytearray(1 << 30)\n");
+    assert_eq!(ran.stderr.matches("asked for more than 64M").count(), 1, "{}", ran.stderr);
 }
 
 #[test]

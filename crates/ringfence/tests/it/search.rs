@@ -223,3 +223,40 @@ fn quotas_are_the_operators_and_a_workspace_cannot_set_any_of_it() {
     let ran = world.ringfence(&["run", "--", "true"]);
     assert!(ran.code != 0 && ran.stderr.contains("search"), "{}", ran.stderr);
 }
+
+/// A bound that ends an answer is named with what can be done about it; a number that is not obeyed is refused.
+#[test]
+fn bounds_are_named_and_numbers_beyond_them_refused() {
+    let world = World::new();
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    std::fs::write(world.work().join("many.txt"), "needle\n".repeat(300)).unwrap();
+    assert_eq!(world.ringfence(&["session", "put", &id, "many.txt"]).code, 0);
+    let grep = |flags: &[&str]| {
+        let ran = world.ringfence(&[&["grep", "--session", &id], flags, &["needle"]].concat());
+        assert_eq!(ran.code, 0, "{flags:?}: {}", ran.stderr);
+        (ran.stdout.lines().count(), ran.stderr)
+    };
+    let (n, told) = grep(&[]);
+    assert_eq!(n, 20);
+    assert!(
+        told.starts_with("ringfence: 20 matches are shown, and there are more: `-m N`"),
+        "{told}"
+    );
+    let most =
+        "ringfence: 200 matches are shown, the most there can be; narrow the pattern or the path\n";
+    assert_eq!(grep(&["-m", "500"]), (200, most.to_owned()));
+    assert_eq!(grep(&["-m", "200"]), (200, most.to_owned()));
+    for (args, range) in [
+        (&["grep", "-m", "0", "x"][..], "0 is not in 1.."),
+        (&["grep", "-C", "31", "x"], "31 is not in 0..=30"),
+        (&["search", "-n", "0", "x"], "0 is not in 1..=100"),
+        (&["search", "-n", "1000", "x"], "1000 is not in 1..=100"),
+        (&["chunk", "--lines", "0", "many.txt"], "0 is not in 1.."),
+        (&["chunk", "--overlap", "200", "many.txt"], "200 is not in 0..=50"),
+    ] {
+        let (command, rest) = args.split_first().unwrap();
+        let ran = world.ringfence(&[&[command, "--session", &id], rest].concat());
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stdout);
+        assert!(ran.stderr.contains(range), "{args:?}: {}", ran.stderr);
+    }
+}

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use ringfence_testing::{BoundedCommand as _, needs_root};
 
-use crate::support::{Ran, World, have, is_root, rules};
+use crate::support::{Ran, World, binary, have, is_root, rules};
 
 const CANARY: &str = "canary-5f1d";
 
@@ -322,6 +322,64 @@ print(open(0).read())";
     assert!(stdout.contains("original"), "{stdout}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "original");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o111, 0);
+}
+
+/// A shell that reads its script from a pipe goes on with the line that a run puts there.
+#[test]
+fn a_pipe_on_stdin_takes_nothing_from_the_run() {
+    let world = World::new();
+    let attack = "for n in 0 1 2; do echo 'echo planted' > /proc/self/fd/\\$n; done 2>/dev/null";
+    let program = binary();
+    let script = format!("'{}' run -- sh -c \"{attack}\"\necho after\n", program.display());
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(script.as_bytes()).unwrap();
+    drop(writer);
+    let output = world.here(Command::new("sh")).stdin(reader).bounded_output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    // Where the run may write to its own output in this way, the line is there, and not executed.
+    let lines: Vec<&str> = stdout.lines().filter(|line| *line != "echo planted").collect();
+    assert_eq!(lines, ["after"], "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// As if the program had the caller's own: `while read` loops, and programs one after the other.
+#[test]
+fn stdin_that_the_run_does_not_read_is_left_to_the_next_reader() {
+    let world = World::new();
+    let list = world.write("list", "a\nb\nc\n");
+    let run = format!("'{}' run --", binary().display());
+    for (script, expected) in [
+        (format!("while read line; do {run} true; echo $line; done"), "a\nb\nc\n"),
+        (format!("{run} dd bs=1 count=3 status=none; echo; cat"), "a\nb\n\nc\n"),
+        (format!("{run} cat; cat"), "a\nb\nc\n"),
+        (format!("{run} sh -c 'exec <&-; sleep 0.1'; cat"), "a\nb\nc\n"),
+    ] {
+        let list = list.display();
+        for script in
+            [format!("cat '{list}' | {{ {script}; }}"), format!("{{ {script}; }} < '{list}'")]
+        {
+            let mut shell = world.here(Command::new("sh"));
+            let output = shell.args(["-c", &script]).bounded_output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{script}");
+        }
+    }
+}
+
+#[test]
+fn a_pipe_that_the_run_makes_non_blocking_blocks_again_afterwards() {
+    let world = World::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = world.command(&[
+        "run",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        "import os; os.set_blocking(1, False)",
+    ]);
+    let status = command.stdout(writer.try_clone().unwrap()).bounded_status().unwrap();
+    assert!(status.success());
+    let flags = rustix::fs::fcntl_getfl(&writer).unwrap();
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{flags:?}");
+    drop(reader);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `ringfence session`: files go in and out of a session as they are.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use ringfence_testing::{BoundedCommand as _, json};
@@ -208,4 +209,112 @@ fn a_read_only_session_and_the_disk_limit_hold_for_programs_of_the_command_line(
     let fill = "import time\nfor i in range(400):\n    open(str(i), 'wb').write(b'x' * (1 << 18))\ntime.sleep(20)";
     let ran = world.ringfence(&["exec", "--json", "--disk", "8M", "--session", &id, "-c", fill]);
     assert_eq!(ran.json()["error"]["code"], json!("disk_limit"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_data_directory_that_everybody_may_write_to_is_refused_and_keeps_its_mode() {
+    let world = World::new();
+    let shared = world.root().join("shared data");
+    std::fs::create_dir(&shared).unwrap();
+    let dir = shared.to_str().unwrap();
+    let mode = || shared.metadata().unwrap().permissions().mode() & 0o7777;
+    let own = format!("{dir}/ringfence");
+    for (bits, way) in [
+        (0o1777, format!("use one of your own in it: `'{own}'`")),
+        (0o777, format!("`chmod go-w '{dir}'`")),
+    ] {
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(bits)).unwrap();
+        let hint = format!("hint: choose another with `--data-dir`, or {way}\n");
+        for args in [
+            &["session", "ls"][..],
+            &["session", "new"],
+            &["session", "gc"],
+            &["session", "show", "0123456789abcdef0123456789abcdef"],
+            &["run"],
+        ] {
+            let end: &[&str] = if args == ["run"] { &["--", "true"] } else { &[] };
+            let ran = world.ringfence(&[args, &["--data-dir", dir], end].concat());
+            assert_eq!(ran.code, 125, "{args:?}: {}", ran.stderr);
+            assert!(ran.stderr.contains("every user may write to it"), "{args:?}: {}", ran.stderr);
+            assert!(ran.stderr.ends_with(&hint), "{args:?}: {}", ran.stderr);
+            assert_eq!(mode(), bits, "{args:?}");
+        }
+        if bits & 0o1000 != 0 {
+            assert_eq!(world.ringfence(&["session", "new", "--data-dir", &own]).code, 0);
+        }
+    }
+    let chmod = std::process::Command::new("chmod").arg("go-w").arg(&shared).bounded_status();
+    assert!(chmod.unwrap().success());
+    assert_eq!(world.ringfence(&["session", "new", "--data-dir", dir]).code, 0);
+    assert_eq!(mode(), 0o755);
+}
+
+#[test]
+fn a_granted_directory_is_for_commands_without_a_session() {
+    let world = World::new();
+    let id = new(&world);
+    let granted = world.root().join("granted");
+    std::fs::create_dir(&granted).unwrap();
+    let granted = granted.to_str().unwrap();
+    let run = ["run", "--session", &id];
+    // The flag is a mistake, a setting is for other commands.
+    let ran = world.ringfence(&[&run[..], &["--rw", granted, "--", "true"]].concat());
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let hint = format!("hint: leave out `--rw`; `ringfence session put {id} {granted}`");
+    assert!(ran.stderr.contains(&hint), "{}", ran.stderr);
+    let world = world.var("RINGFENCE_RW", granted);
+    let script = ["--json", "--", "sh", "-c", &format!("echo x > here; touch {granted}/x")];
+    let outcome = world.ringfence(&[&run[..], &script].concat()).json();
+    assert_eq!(outcome["status"], "error", "{outcome}");
+    assert!(
+        outcome["notes"][0].as_str().unwrap().starts_with("`rw` is for commands without a session")
+    );
+    assert_eq!(world.ringfence(&["session", "ls", &id]).stdout, "here\n");
+    let ran = world.sh(&[], &format!("touch {granted}/x"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+/// What is printed between backquotes, with the binary under test in the place of `ringfence`.
+fn followed(world: &World, hint: &str) -> Ran {
+    let (_, way) = hint.split_once("hint: ").unwrap_or_else(|| panic!("{hint}"));
+    let command = way.split('`').nth(1).unwrap_or_else(|| panic!("{hint}"));
+    let command =
+        command.replace("ringfence ", &format!("{} ", crate::support::binary().display()));
+    let mut shell = world.here(std::process::Command::new("sh"));
+    Ran::from(&shell.args(["-c", &command]).bounded_output().unwrap())
+}
+
+#[test]
+fn a_directory_is_put_by_the_command_that_is_named() {
+    let world = World::new();
+    let id = new(&world);
+    world.write("work/my project/a.txt", "a");
+    world.write("elsewhere/deep/b.txt", "b");
+    let elsewhere = world.root().join("elsewhere/deep/");
+    for dir in ["my project", elsewhere.to_str().unwrap()] {
+        let put = world.ringfence(&["session", "put", &id, dir]);
+        assert_eq!(put.code, 2, "{}", put.stderr);
+        let followed = followed(&world, &put.stderr);
+        assert_eq!(followed.code, 0, "{}: {}", put.stderr, followed.stderr);
+    }
+    let listed = world.ringfence(&["session", "ls", &id, "my project"]).stdout;
+    assert_eq!(listed, "my project/a.txt\n");
+    assert_eq!(world.ringfence(&["session", "ls", &id, "deep"]).stdout, "deep/b.txt\n");
+}
+
+#[test]
+fn a_program_that_is_in_the_session_is_run_by_the_command_that_is_named() {
+    let world = World::new();
+    let id = new(&world);
+    world.write("work/local.py", "print(open('data').read())");
+    world.write("work/data", "found");
+    for (file, name) in [("local.py", "my tool.py"), ("data", "data")] {
+        assert_eq!(world.ringfence(&["session", "put", &id, file, name]).code, 0);
+    }
+    let ran = world.ringfence(&["exec", "--session", &id, "my tool.py"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let followed = followed(&world, &ran.stderr);
+    assert_eq!((followed.code, followed.stdout.as_str()), (0, "found\n"), "{}", followed.stderr);
+    let ran = world.ringfence(&["exec", "--session", &id, "nowhere.py"]);
+    assert!(ran.code == 2 && !ran.stderr.contains("hint"), "{}", ran.stderr);
 }

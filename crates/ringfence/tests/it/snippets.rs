@@ -3,12 +3,11 @@
 //! `# expect: ok`, `# expect: error TEXT` or `# expect: denied TEXT`, and `; needs PACKAGE` for each package.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ringfence_testing::{Json, json};
 
 use crate::python::{batch, has, with_libraries};
-use crate::support::World;
+use crate::support::{self, World};
 
 struct Snippet {
     name: String,
@@ -31,8 +30,7 @@ impl Snippet {
 }
 
 fn snippets() -> Vec<Snippet> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snippets");
-    let mut list: Vec<_> = std::fs::read_dir(dir)
+    let mut list: Vec<_> = std::fs::read_dir(support::snippets())
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();

@@ -21,12 +21,23 @@ pub(crate) fn binary() -> PathBuf {
         .map_or_else(|| env!("CARGO_BIN_EXE_ringfence").into(), PathBuf::from)
 }
 
-/// The snapshots, where this user can read them.
+/// Directories of the project that tests read while they run.
+const READ_BY_TESTS: [&str; 5] = ["corpus", "dist", "plugins", SNAPSHOTS, SNIPPETS];
+const SNAPSHOTS: &str = "crates/ringfence/tests/it/snapshots";
+const SNIPPETS: &str = "crates/ringfence/tests/snippets";
+
+/// The project, or a copy of [`READ_BY_TESTS`] that this user can read: a checkout of root's is often below `/root`.
+pub(crate) fn project() -> PathBuf {
+    std::env::var_os("RINGFENCE_TEST_PROJECT")
+        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../..").into(), PathBuf::from)
+}
+
 pub(crate) fn snapshots() -> PathBuf {
-    std::env::var_os("RINGFENCE_TEST_SNAPSHOTS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots"),
-        PathBuf::from,
-    )
+    project().join(SNAPSHOTS)
+}
+
+pub(crate) fn snippets() -> PathBuf {
+    project().join(SNIPPETS)
 }
 
 /// A directory with a home and a workspace in it, gone with the test.
@@ -301,22 +312,24 @@ pub(crate) fn again_as_an_ordinary_user() {
     };
     let tests = copy(&std::env::current_exe().unwrap(), "tests");
     let ringfence = copy(&binary(), "ringfence");
-    let copy_all = |from: &Path, name: &str| {
-        let to = dir.path().join(name);
-        let copied = Command::new("cp").arg("-r").args([from, &to]).bounded_status();
-        assert!(copied.unwrap().success(), "{name}");
-        to
-    };
-    let corpus = copy_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus"), "corpus");
-    let snapshots = copy_all(&snapshots(), "snapshots");
+    let files = dir.path().join("project");
+    std::fs::create_dir(&files).unwrap();
+    let copied = Command::new("cp")
+        .args(["-r", "--parents"])
+        .args(READ_BY_TESTS)
+        .arg(&files)
+        .current_dir(project())
+        .bounded_status();
+    assert!(copied.unwrap().success(), "cannot copy what tests read");
+    let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(&files).bounded_status();
+    assert!(readable.unwrap().success(), "cannot make the copy readable");
     let temp = dir.path().join("tmp");
     std::fs::create_dir(&temp).unwrap();
     std::os::unix::fs::chown(&temp, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
     let output = Command::new(tests)
         .env("RINGFENCE_TEST_AGAIN", "1")
         .env("RINGFENCE_TEST_BINARY", ringfence)
-        .env("RINGFENCE_TEST_CORPUS", corpus)
-        .env("RINGFENCE_TEST_SNAPSHOTS", snapshots)
+        .env("RINGFENCE_TEST_PROJECT", files)
         // Else insta asks cargo, which this user may not have.
         .env("INSTA_WORKSPACE_ROOT", dir.path())
         // They are root's to write.

@@ -161,3 +161,75 @@ fn a_server_that_cannot_be_wrapped_is_named_with_the_reason() {
     assert!(two.code == 2 && two.stderr.contains("--client"), "{}", two.stderr);
     assert_eq!(world.ringfence(&["wrap", "n", "--client", "gemini", "--dry-run"]).code, 0);
 }
+
+/// A run may write beside a project's `.mcp.json`, and not to it: what it leaves there as a copy becomes nobody's command.
+#[test]
+fn a_copy_that_a_run_may_have_written_is_not_restored() {
+    let world = World::new();
+    let config = |command: &str| {
+        format!(
+            "{{\n  \"mcpServers\": {{\"notes\": {{\"command\": \"{command}\", \"args\": [\"-c\", \"1\"]}}}}\n}}\n"
+        )
+    };
+    let path = world.write("work/.mcp.json", &config("/usr/bin/python3"));
+    let wrap = |more: &[&str]| {
+        let args = ["wrap", "notes", "--client", "claude-code", "--config", ".mcp.json"];
+        let ran = world.ringfence(&[&args[..], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran
+    };
+    wrap(&[]);
+    for copy in ["", ".2", ".3"] {
+        let hostile = config("/bin/sh");
+        let script = format!("printf '%s' '{hostile}' > .mcp.json.before-ringfence{copy}");
+        assert_eq!(world.sh(&[], &script).code, 0);
+    }
+    let undone = wrap(&["--undo"]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("/usr/bin/python3") && !text.contains("/bin/sh"), "{text}");
+    assert!(undone.stderr.contains("left alone"), "{}", undone.stderr);
+}
+
+#[test]
+fn servers_of_one_name_share_no_directory() {
+    let world = World::new();
+    let config = |argument: &str| {
+        format!(
+            "{{\"mcpServers\": {{\"notes\": {{\"command\": \"npx\", \"args\": [\"{argument}\"]}}}}}}\n"
+        )
+    };
+    world.write("home/.cursor/mcp.json", &config("a"));
+    world.write("home/.gemini/settings.json", &config("a"));
+    world.write("work/.mcp.json", &config("b"));
+    let directory = |client: &str, more: &[&str]| {
+        let args = [&["wrap", "notes", "--dry-run", "--client", client], more].concat();
+        let ran = world.ringfence(&args);
+        let at = ran.stdout.find("ringfence-servers/notes").expect(&ran.stdout);
+        ran.stdout[at..].split('"').next().unwrap().to_owned()
+    };
+    let project = ["--config", ".mcp.json"];
+    let all =
+        [directory("cursor", &[]), directory("gemini", &[]), directory("claude-code", &project)];
+    assert_eq!(directory("cursor", &[]), all[0]);
+    let different: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), 3, "{all:?}");
+}
+
+#[test]
+fn a_projects_configuration_writes_nothing_to_the_terminal_and_its_grants_are_listed() {
+    let world = World::new();
+    let program = binary();
+    world.write(
+        "work/.mcp.json",
+        &format!(
+            "{{\n  // \u{1b}[2J\u{202e}\n  \"mcpServers\": {{\"x\": {{\"command\": \"python3\"}},\n  \"y\": {{\"command\": \"{}\", \"args\": [\"run\", \"--rw\", \"/home\", \"--\", \"evil\"]}}}}\n}}\n",
+            program.display()
+        ),
+    );
+    let args = ["wrap", "x", "--dry-run", "--client", "claude-code", "--config", ".mcp.json"];
+    let shown = world.ringfence(&args).stdout;
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
+    assert!(shown.contains("\\u{1b}[2J"), "{shown}");
+    let list = world.ringfence(&["wrap"]).stdout;
+    assert!(list.contains("--rw /home"), "{list}");
+}

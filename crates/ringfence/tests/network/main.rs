@@ -120,8 +120,8 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
                 }
             }
             go_write.write_all(&[0]).map_err(text)?;
-            let reaped = ringfence_sys::reap_pid(pid, true).map_err(|e| e.to_string())?;
-            Ok(reaped.is_some_and(|reaped| reaped.ended == Ended::Exited(0)))
+            let reaped = ringfence_sys::reap_pid(pid).map_err(|e| e.to_string())?;
+            Ok(reaped.ended == Ended::Exited(0))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use ringfence_plan::{FileKind, PlaceholderShape, Protected, ProtectedState, catalogue};
 use ringfence_sys::CallError;
 use ringfence_sys::untrusted::read_trusted;
+use rustix::io::Errno;
 
 use super::{CONFIG_BYTES_MAX, Survey, lexical, present};
 use crate::survey::gitconfig::{self, Role, Variable};
@@ -53,12 +54,23 @@ impl Survey<'_, '_> {
                 self.include(&parsed, git_dir.path(), variables)?;
                 variables.extend(parsed);
             }
-            Content::Unreadable => self.facts.gaps.push(format!(
-                "`{}/{name}` cannot be read: what it names is not protected",
-                git_dir.path().display()
-            )),
+            other => self.not_read(&git_dir.path().join(name), other)?,
         }
         Ok(())
+    }
+
+    /// Names the gap of a configuration file that is there and was not read. One that another process keeps from being opened,
+    /// by a lease, is an error: git will read it a moment later.
+    fn not_read(&mut self, path: &Path, content: Content) -> Result<(), CallError> {
+        match content {
+            Content::Refused(error) if error.errno == Errno::AGAIN => Err(error),
+            _ => {
+                let path = path.display();
+                let gap = format!("`{path}` cannot be read: what it names is not protected");
+                self.facts.gaps.push(gap);
+                Ok(())
+            }
+        }
     }
 
     /// The variables of a file in the workspace's reach.
@@ -77,7 +89,14 @@ impl Survey<'_, '_> {
         }
         let mut shared = Vec::new();
         for file in self.around.config_files {
-            let bytes = read_trusted(file, CONFIG_BYTES_MAX).unwrap_or_default();
+            let bytes = match Content::of(read_trusted(file, CONFIG_BYTES_MAX)) {
+                Content::Bytes(bytes) => bytes,
+                Content::Missing => continue,
+                other => {
+                    self.not_read(file, other)?;
+                    continue;
+                }
+            };
             let parsed = gitconfig::parse(&bytes);
             self.include(&parsed, file.parent().unwrap_or(Path::new("/")), &mut shared)?;
             shared.extend(parsed);
@@ -104,11 +123,15 @@ impl Survey<'_, '_> {
                 continue;
             };
             self.named(&below, Existence::HoldFile)?;
-            if let Content::Bytes(bytes) = self.root.read(&below, CONFIG_BYTES_MAX)? {
-                let parsed = self.parsed(&bytes);
-                let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
-                self.include(&parsed, &dir, all)?;
-                all.extend(parsed);
+            match self.root.read(&below, CONFIG_BYTES_MAX)? {
+                Content::Missing => {}
+                Content::Bytes(bytes) => {
+                    let parsed = self.parsed(&bytes);
+                    let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
+                    self.include(&parsed, &dir, all)?;
+                    all.extend(parsed);
+                }
+                other => self.not_read(&path, other)?,
             }
         }
         Ok(())

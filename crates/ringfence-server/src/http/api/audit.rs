@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use ringfence_audit::{Filter, Page, Reader, View};
+use ringfence_engine::admission::BreakerVerdict;
 use ringfence_engine::{SessionId, blocking};
 use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
@@ -18,12 +19,15 @@ use crate::http::scope::{Audit, Scope, Scoped};
 /// Default number of rows in a page.
 const ROWS: usize = 50;
 
+/// Minimum digits of a run's id to look for: fewer name a good part of all clients' rows, which would all be read.
+const RUN_DIGITS_MIN: usize = 8;
+
 /// Filter for audit records.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditQuery {
-    /// Prefix of the run id.
+    /// Run id, or its first eight digits or more.
     run: Option<String>,
     /// Session id.
     session: Option<String>,
@@ -40,7 +44,7 @@ pub(super) struct AuditQuery {
     /// Time to stop before, in milliseconds since 1970.
     until_ms: Option<i64>,
     /// `next` of the previous page.
-    // The name it had before.
+    // An older spelling.
     #[serde(alias = "after")]
     cursor: Option<String>,
     /// Maximum number of records [default: 50].
@@ -90,6 +94,10 @@ async fn page(
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
         text.map(str::parse).transpose().map_err(|e| Problem::usage(Code::BadFilter, e))
     }
+    if which.run.as_ref().is_some_and(|run| run.len() < RUN_DIGITS_MIN) {
+        let message = format!("`run` needs at least {RUN_DIGITS_MIN} digits of an id");
+        return Err(Problem::usage(Code::BadFilter, message).into());
+    }
     let client = match which.client {
         Some(client) if client == may.name() => Some(client),
         Some(client) => {
@@ -117,6 +125,10 @@ async fn page(
             .into());
     };
     let (cursor, limit) = (which.cursor, which.limit.unwrap_or(ROWS));
+    // Like any other call: a reader holds locks that the rows of runs wait for.
+    let admitted = app.engine.admission().admit(may.name()).await;
+    let mut permit = admitted.map_err(|rejection| rejection.problem())?;
+    permit.judge(BreakerVerdict::Fine);
     let read = move || Reader::open(&ledger, None)?.page(&filter, cursor.as_deref(), limit);
     Ok(Json(blocking(read).await?))
 }

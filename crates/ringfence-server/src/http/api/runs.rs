@@ -84,13 +84,14 @@ pub(super) async fn create(
         }
         (None, Some(command)) => {
             let argv = match command {
-                Command::Line(line) => request::shell(line, cwd)?,
+                Command::Line(line) => request::shell(line),
                 Command::Words(words) if words.is_empty() => {
                     return Err(bad("`command` is empty"));
                 }
-                Command::Words(words) => request::words(words, cwd)?,
+                Command::Words(words) => words,
             };
-            CommandCall { argv, session, stdin, timeout, ..CommandCall::default() }.into()
+            let command = request::command(argv, cwd)?;
+            CommandCall { session, stdin, timeout, ..command }.into()
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };

@@ -12,6 +12,8 @@ use ringfence_spec::{Code, Problem};
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use crate::present;
+
 /// Maximum size of a configuration.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -31,6 +33,8 @@ pub(super) struct ConfigFile {
     mode: u32,
     /// Its group, which need not be its owner's primary group.
     group: Option<u32>,
+    /// The directory in which runs may have written, if it is beside such files: a run can make what looks like a backup.
+    written_by_runs: Option<PathBuf>,
 }
 
 /// A copy of the file from before a change.
@@ -60,7 +64,9 @@ impl ConfigFile {
             Ok(real) => real,
             // A dangling link would be replaced by a file, and the link lost.
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
-                return Ok(Self { path: path.to_owned(), text: None, mode: 0o600, group: None });
+                let written_by_runs = place.written_by_runs(&resolved);
+                let path = path.to_owned();
+                return Ok(Self { path, text: None, mode: 0o600, group: None, written_by_runs });
             }
             Err(e) => return Err(cannot(e.to_string())),
         };
@@ -70,7 +76,9 @@ impl ConfigFile {
             return Err(not_ours(&real, metadata.uid()));
         }
         let group = Some(metadata.gid());
-        Ok(Self { path: real, text: Some(text), mode: metadata.mode() & 0o777, group })
+        let written_by_runs = place.written_by_runs(&real);
+        let (text, mode) = (Some(text), metadata.mode() & 0o777);
+        Ok(Self { path: real, text, mode, group, written_by_runs })
     }
 
     /// Writes a new text atomically.
@@ -93,9 +101,19 @@ impl ConfigFile {
         Ok(Some(place))
     }
 
-    /// Returns the backups, newest first.
+    /// Returns the backups, newest first. Where runs have written there are none to rely on: the text of one would become that of
+    /// a file that no run may change.
     pub(super) fn backups(&self) -> Result<Vec<Backup>, Problem> {
         let mut backups = Vec::new();
+        if let Some(dir) = &self.written_by_runs {
+            if self.beside(BACKUP).symlink_metadata().is_ok() {
+                present::note(&format!(
+                    "the copies in {} are left alone: runs have written there",
+                    dir.display()
+                ));
+            }
+            return Ok(backups);
+        }
         for path in self.places().take_while(|place| place.symlink_metadata().is_ok()) {
             let (text, _) = plain(&path).map_err(|e| {
                 let message = format!("cannot read `{}`", path.display());

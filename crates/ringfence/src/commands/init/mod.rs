@@ -11,7 +11,7 @@ mod wrap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, escape_unseen};
 use similar::TextDiff;
 
 use crate::cli::InitArgs;
@@ -158,7 +158,9 @@ fn former(client: Client, backups: &[Backup]) -> Option<&Backup> {
 fn show(path: &Path, before: &str, after: &str) {
     let diff = TextDiff::from_lines(before, after);
     let name = path.display().to_string();
-    present::text(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
+    let diff = diff.unified_diff().context_radius(3).header(&name, &name).to_string();
+    // The file may be a project's, and a terminal would obey what is in its comments.
+    present::text(&escape_unseen(&diff, |c| matches!(c, '\n' | '\t')));
 }
 
 /// Returns the path of this executable: a client started from a desktop does not have the shell's PATH.

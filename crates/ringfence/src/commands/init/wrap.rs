@@ -1,11 +1,13 @@
 //! `ringfence wrap SERVER`: puts a third-party stdio MCP server behind the fence, by changing the command in its client's
 //! configuration to `ringfence run … -- COMMAND`. The old command is part of the new one, so `--undo` needs nothing else.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_engine::host::FileKind;
 use ringfence_spec::{Code, Problem, escape_name};
+use sha2::{Digest as _, Sha256};
 
 use super::client::{self, Client};
 use super::edit::{ConfiguredServer, Server};
@@ -71,7 +73,7 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
             present::note(&format!("there is nothing to undo: `{name}` is not behind the fence"));
             return Ok(());
         }
-        (false, _) => behind_the_fence(configured, wrapped.as_ref(), &args.arguments)?,
+        (false, _) => behind_the_fence(place, configured, wrapped.as_ref(), &args.arguments)?,
     };
     let before = place.file.text.as_deref().unwrap_or_default();
     let text = place.client.edit().restart(before, name, &after);
@@ -161,6 +163,8 @@ struct ListedServer<'a> {
     #[serde(skip)]
     is_fenced: bool,
     state: &'static str,
+    /// Flags of its fence, besides those that `wrap` always gives.
+    grants: String,
     command: String,
 }
 
@@ -184,6 +188,7 @@ fn list(known: &[Known], json: bool) {
                     None if is_own => "ringfence itself",
                     None => "with your rights",
                 },
+                grants: original.as_ref().map(|_| grants(&configured.server)).unwrap_or_default(),
                 command: words.join(" "),
             });
         }
@@ -195,13 +200,15 @@ fn list(known: &[Known], json: bool) {
     if rows.is_empty() {
         present::note("no client's configuration names a server that is started as a command");
     }
-    let columns = [column("SERVER"), column("CLIENT"), column("STATE"), texts("COMMAND")];
+    let columns =
+        [column("SERVER"), column("CLIENT"), column("STATE"), texts("GRANTS"), texts("COMMAND")];
     let rows = rows.into_iter().map(|row| {
         let look = if row.is_fenced { Look::Good } else { Look::Warning };
         vec![
             cell(escape_name(row.name)),
             cell(row.client),
             (row.state.to_owned(), Some(look)),
+            cell(escape_name(&row.grants)),
             cell(escape_name(&row.command)),
         ]
     });
@@ -256,8 +263,27 @@ fn unwrapped(server: &Server) -> Option<Server> {
     Some(Server { command: original.next()?, arguments: original.collect() })
 }
 
+/// Flags of a wrapped server's fence that widen it, as its configuration has them: those of a project are the project's choice.
+fn grants(server: &Server) -> String {
+    let mut flags = server.arguments.iter().skip(1).take_while(|argument| *argument != "--");
+    let mut grants: Vec<&str> = Vec::new();
+    while let Some(flag) = flags.next() {
+        match flag.as_str() {
+            "--die-with-parent" => {}
+            "--timeout" => drop(flags.next()),
+            "--cwd" => {
+                let other = flags.next().filter(|dir| !dir.contains("/ringfence-servers/"));
+                grants.extend(other.into_iter().flat_map(|dir| [flag.as_str(), dir.as_str()]));
+            }
+            other => grants.push(other),
+        }
+    }
+    grants.join(" ")
+}
+
 /// The server's command with a fence around it.
 fn behind_the_fence(
+    place: &Known,
     configured: &ConfiguredServer,
     wrapped: Option<&Server>,
     more: &[String],
@@ -283,7 +309,7 @@ fn behind_the_fence(
         add("--timeout", TIMEOUT);
     }
     if !is_given("--cwd") {
-        let directory = directory(name)?;
+        let directory = directory(&place.file.path, name, server)?;
         add(
             "--cwd",
             directory.to_str().ok_or_else(|| refused("the home is not UTF-8".to_owned()))?,
@@ -342,8 +368,9 @@ fn own_directories(server: &Server) -> Vec<String> {
     directories
 }
 
-/// The one directory that the server may write.
-fn directory(name: &str) -> Result<PathBuf, Problem> {
+/// The one directory that the server may write. Another server of the same name, in another file or with another command, has
+/// another one: what it leaves there is code to the next, such as the packages that `npx` prefers.
+fn directory(config: &Path, name: &str, server: &Server) -> Result<PathBuf, Problem> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let data = match set("XDG_DATA_HOME") {
         Some(dir) => PathBuf::from(dir),
@@ -353,9 +380,19 @@ fn directory(name: &str) -> Result<PathBuf, Problem> {
         })?)
         .join(".local/share"),
     };
+    let mut hash = Sha256::new();
+    let words =
+        [name, &server.command].into_iter().chain(server.arguments.iter().map(String::as_str));
+    for part in [config.as_os_str().as_bytes()].into_iter().chain(words.map(str::as_bytes)) {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
+    let id = u32::from_be_bytes([a, b, c, d]);
     // A server's name is any text.
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
-    Ok(data.join("ringfence-servers").join(name.chars().map(safe).collect::<String>()))
+    let name: String = name.chars().map(safe).collect();
+    Ok(data.join("ringfence-servers").join(format!("{name}-{id:08x}")))
 }
 
 fn make_directory(server: &Server) -> Result<(), Problem> {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use super::client::{Client, Headers, Server};
-use crate::support::World;
+use crate::support::{Ran, World, binary, project};
 
 /// Makes a token.
 pub(super) fn token(world: &World, name: &str, scopes: &[&str]) -> String {
@@ -333,6 +333,89 @@ fn a_service_for_others_needs_a_name_and_a_token() {
     assert_eq!(server.client().get("/api/v1/runs").status, 401);
 }
 
+#[test]
+fn a_missing_token_and_an_unknown_one_are_told_apart_and_a_damaged_file_has_a_way_out() {
+    let world = World::new();
+    token(&world, "ada", &[]);
+    let server = Server::new(&world);
+    let message = |headers: Headers<'_>| {
+        let response = server.client().send("GET", "/api/v1/runs", headers, b"");
+        assert_eq!((response.status, response.code()), (401, "token_unknown".to_owned()));
+        response.json()["detail"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(message(&[]), "no token was sent");
+    assert_eq!(message(&[("Authorization", "Basic YTpi")]), "no token was sent");
+    assert_eq!(message(&[("Authorization", "Bearer rf_x")]), "this token is not known here");
+    let file = world.root().join("state/ringfence/tokens.json");
+    std::fs::write(&file, "{").unwrap();
+    for args in [&["token", "ls"][..], &["token", "new", "--name", "bob"]] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 125, "{args:?}: {}", ran.stderr);
+        let way = format!("`mv {0} {0}.damaged` and make new tokens", file.display());
+        assert!(ran.stderr.contains(&way), "{args:?}: {}", ran.stderr);
+    }
+    std::fs::rename(&file, file.with_extension("damaged")).unwrap();
+    let bob = token(&world, "bob", &[]);
+    assert_eq!(server.client().token(&bob).get("/api/v1/runs").status, 200);
+}
+
+/// What would keep the service from starting is found before.
+#[test]
+fn a_check_finds_what_keeps_a_service_from_starting() {
+    let world = World::new();
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
+    assert_eq!(world.ringfence(&["audit", "verify"]).code, 0);
+    let state = world.root().join("state/ringfence");
+    let listed = || {
+        let names = std::fs::read_dir(&state).unwrap().map(|e| e.unwrap().file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = listed();
+    assert_eq!(world.ringfence(&["serve", "--check"]).code, 0);
+    assert_eq!(listed(), before, "nothing is left there");
+    let database = state.join("ledger/ledger.db");
+    let whole = std::fs::read(&database).unwrap();
+    std::fs::write(&database, "no database").unwrap();
+    for args in [&["serve", "--check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let ran = world.ringfence(args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (125, ""), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("is damaged"), "{args:?}: {}", ran.stderr);
+    }
+    std::fs::write(&database, whole).unwrap();
+    // Larger than what a process with this limit may write, as a full disk is.
+    for (flags, said) in
+        [("", "no room for the ledger"), ("--audit off", "cannot write to the data directory")]
+    {
+        let program = binary();
+        let limited =
+            format!("ulimit -f 8; trap '' XFSZ; exec {} serve --check {flags}", program.display());
+        let mut shell = world.here(std::process::Command::new("sh"));
+        let ran = Ran::from(&shell.args(["-c", &limited]).bounded_output().unwrap());
+        assert_eq!((ran.code, ran.stdout.as_str()), (125, ""), "{flags}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{flags}: {}", ran.stderr);
+    }
+    let settings = |line: &str| {
+        world.write("home/.config/ringfence/config.toml", &format!("[notify]\n{line}\n"));
+        world.ringfence(&["serve", "--check"])
+    };
+    for (line, key, cause) in [
+        ("alert_command = ['/nosuch']", "`alert_command`", "`/nosuch` does not exist"),
+        ("alert_command = ['no-such-program']", "`alert_command`", "in no directory of PATH"),
+        ("anchor_command = ['/etc/passwd']", "`anchor_command`", "not a program"),
+        ("anchor_file = '/nosuchdir/x'", "`anchor_file`", "no directory `/nosuchdir`"),
+        ("anchor_file = '/tmp'", "`anchor_file`", "`/tmp` is a directory"),
+    ] {
+        let ran = settings(line);
+        assert_eq!(ran.code, 2, "{line}: {}", ran.stderr);
+        assert!(ran.stderr.contains(key) && ran.stderr.contains(cause), "{line}: {}", ran.stderr);
+    }
+    let kept = world.root().join("anchors");
+    let fine = format!("alert_command = ['sh', '-c', 'true']\nanchor_file = '{}'", kept.display());
+    let ran = settings(&fine);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(!kept.exists());
+}
+
 /// The value of an option in the service unit.
 fn in_unit(unit: &str, option: &str) -> String {
     let words = unit.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
@@ -347,8 +430,7 @@ fn in_unit(unit: &str, option: &str) -> String {
 #[test]
 fn commands_run_where_the_service_unit_starts_them() {
     let world = World::new();
-    let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/ringfence.service");
-    let unit = std::fs::read_to_string(dist).unwrap();
+    let unit = std::fs::read_to_string(project().join("dist/ringfence.service")).unwrap();
     let place =
         |option: &str| world.root().join(in_unit(&unit, option).strip_prefix("/var/lib/").unwrap());
     let (work, data) = (place("WorkingDirectory="), place("--data-dir"));

@@ -1,6 +1,7 @@
 //! MCP at `/mcp`: clients of the stateless protocol and those that shake hands.
 
 use std::collections::BTreeMap;
+use std::io::BufRead as _;
 
 use ringfence_testing::{Json, json};
 
@@ -205,6 +206,37 @@ fn handshakes_are_a_bounded_number() {
         assert_eq!(answer.status, if n < 60 { 200 } else { 429 }, "{n}: {}", answer.text());
     }
     call(&mut client, "execute_code", &json!({"code": "1"}));
+}
+
+/// Each stream keeps its connection busy: one client must not use up those of all.
+#[test]
+fn streams_of_messages_are_bounded_and_end_with_their_token() {
+    let world = World::new();
+    let token = world.ringfence(&["token", "new", "--name", "ada"]).stdout;
+    let server = Server::new(&world);
+    let version = "2025-11-25";
+    // The transport has a limit of its own for each MCP session.
+    let ids: Vec<String> =
+        (0..4).map(|_| shake_hands(&mut server.client().token(&token), version)).collect();
+    let open = |id: &str| {
+        let mut client = server.client().token(&token);
+        let stream = ("Accept", "text/event-stream");
+        let headers = [stream, ("Mcp-Session-Id", id), ("Mcp-Protocol-Version", version)];
+        client.begin("GET", "/mcp", &headers, b"");
+        let mut line = String::new();
+        client.stream.read_line(&mut line).unwrap();
+        (line, client)
+    };
+    let all: Vec<_> = ids.iter().flat_map(|id| (0..20).map(|_| open(id))).collect();
+    let statuses: Vec<bool> = all.iter().map(|(line, _)| line.contains("200")).collect();
+    assert_eq!(statuses, [vec![true; 64], vec![false; 16]].concat());
+    assert!(all[64].0.contains("429"), "{}", all[64].0);
+
+    assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    for (_, mut client) in all.into_iter().take(64) {
+        let mut rest = String::new();
+        while client.stream.read_line(&mut rest).unwrap() > 0 && !rest.ends_with("\r\n0\r\n") {}
+    }
 }
 
 #[test]

@@ -126,6 +126,7 @@ fn what_is_no_request_is_told_so() {
         ("POST", "/api/v1/sessions", &json, "{\"x\": 1}", 400, "bad_arguments"),
         ("GET", "/api/v1/audit?status=odd", &[], "", 400, "bad_filter"),
         ("GET", "/api/v1/audit?odd=1", &[], "", 400, "bad_arguments"),
+        ("GET", "/api/v1/audit?run=a", &[], "", 400, "bad_filter"),
         ("GET", "/api/v1/nothing", &[], "", 404, "route_unknown"),
         ("GET", "/", &[], "", 404, "route_unknown"),
         ("PATCH", "/api/v1/runs", &[], "", 405, "method_unknown"),

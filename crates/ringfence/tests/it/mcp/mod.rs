@@ -1,12 +1,13 @@
 //! `ringfence mcp` as an agent's host sees it.
 
 pub(crate) mod client;
+mod hints;
 mod hygiene;
 mod long;
 mod notify;
 mod ready;
 
-use ringfence_testing::{Json, json, missing};
+use ringfence_testing::{BoundedCommand as _, Json, json, missing};
 
 use crate::python::{has, with_libraries};
 use crate::support::{World, have};
@@ -393,7 +394,7 @@ fn expired_sessions_go_without_a_service() {
         let done = std::process::Command::new("/usr/bin/python3")
             .args(["-I", "-c", EXPIRE])
             .args([data.as_os_str(), made.as_ref()])
-            .status();
+            .bounded_status();
         assert!(done.unwrap().success());
         data.join("sessions").join(made)
     };
@@ -590,6 +591,8 @@ fn the_operators_rules_refuse_a_call_by_what_it_is() {
     let called = client.call("run_command", &json!({"command": "true && env A=1 git push origin"}));
     assert_eq!(called.status(), "blocked", "{}", called.text);
     assert!(called.text.contains("no-push") && called.text.contains("leave a commit"));
+    let inside = json!({"command": "git push origin", "cwd": "."});
+    assert_eq!(client.call("run_command", &inside).status(), "blocked");
     assert_eq!(client.call("run_command", &json!({"command": "echo git push"})).status(), "ok");
     std::fs::write(&file, "[rules]\ndeny = [{ nome = 'x' }]\n").unwrap();
     for args in [&["mcp"][..], &["policy", "check", file.to_str().unwrap()]] {
