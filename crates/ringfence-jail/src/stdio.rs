@@ -145,6 +145,7 @@ pub(crate) struct Pump {
 struct SharedFile {
     file: OwnedFd,
     inside: OwnedFd,
+    n_read: u64,
 }
 
 /// A descriptor that is read from or written to without waiting.
@@ -255,7 +256,7 @@ pub(crate) fn prepare(
                 if matches!(class, Class::File) {
                     let file = dup(stdin).map_err(wrap)?;
                     let inside = dup(read.as_fd()).map_err(wrap)?;
-                    pump.file = Some(SharedFile { file, inside });
+                    pump.file = Some(SharedFile { file, inside, n_read: 0 });
                 }
                 plumbing.pumps.push(pump);
                 read
@@ -378,7 +379,8 @@ impl Pump {
                 self.from = None;
             }
             (Ok(_), Some(filter)) => self.buffer = filter.push(&self.buffer),
-            (Ok(_), None) | (Err(Failed::WouldBlock), _) => {}
+            (Ok(n), None) => self.file.iter_mut().for_each(|file| file.n_read += n as u64),
+            (Err(Failed::WouldBlock), _) => {}
         }
     }
 
@@ -424,9 +426,10 @@ impl Pump {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        let Some(SharedFile { file, inside }) = &self.file else { return };
+        let Some(SharedFile { file, inside, n_read }) = &self.file else { return };
         let in_pipe = rustix::io::ioctl_fionread(inside).unwrap_or(0);
-        let unread = in_pipe + (self.buffer.len() - self.sent) as u64;
+        // The run can write to its own pipe: what it adds there was not read from the file.
+        let unread = (in_pipe + (self.buffer.len() - self.sent) as u64).min(*n_read);
         if let Some(back) = i64::try_from(unread).ok().filter(|n| *n > 0) {
             let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Current(-back));
         }

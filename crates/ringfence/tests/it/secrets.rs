@@ -352,6 +352,13 @@ fn stdin_that_the_run_does_not_read_is_left_to_the_next_reader() {
         (format!("{run} dd bs=1 count=3 status=none; echo; cat"), "a\nb\n\nc\n"),
         (format!("{run} cat; cat"), "a\nb\nc\n"),
         (format!("{run} sh -c 'exec <&-; sleep 0.1'; cat"), "a\nb\nc\n"),
+        // What the run adds to its own pipe does not take the file back to lines that were read before.
+        (
+            format!(
+                "read one; read two; {run} sh -c '(echo xyz > /proc/self/fd/0) 2>/dev/null'; cat"
+            ),
+            "c\n",
+        ),
     ] {
         let list = list.display();
         for script in
