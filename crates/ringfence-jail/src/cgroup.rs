@@ -438,11 +438,19 @@ fn abandoned(dir: &OwnedFd) -> Vec<String> {
 /// Bytes of a directory entry beside its name: see getdents(2).
 const DIRENT_BYTES: usize = 20;
 
+/// Returns the time since a leaf was made, if its name says when. Its time stamp is that of the first look at it.
+fn age(name: &str) -> Option<Duration> {
+    let ticks = ticks_since_boot().checked_sub(maker(name)?.1)?;
+    Some(Duration::from_secs(ticks / rustix::param::clock_ticks_per_second().max(1)))
+}
+
 /// Removes leaves of processes that are gone: by their names, so that a living neighbour's leaf is not opened. Bounded.
 fn sweep(parent: &Path, older_than: Duration) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(dir) = rustix::fs::open(parent, flags, Mode::empty()) else { return };
     for name in abandoned(&dir) {
+        let is_old = age(&name).is_some_and(|age| age >= older_than);
+        let older_than = if is_old { Duration::ZERO } else { older_than };
         // A maker that cannot be seen from here, as in a container, holds a lock.
         if let Some(_lock) = locked_dir::lock_abandoned(&parent.join(&name), older_than) {
             let _ = rustix::fs::unlinkat(&dir, name.as_str(), AtFlags::REMOVEDIR);
@@ -559,5 +567,18 @@ mod tests {
             sweep(dir.path(), Duration::ZERO);
         }
         assert_eq!(left(), kept.into_iter().collect());
+    }
+
+    /// The kernel stamps a cgroup when it is looked up, which a maker that was killed after mkdir(2) did not do.
+    #[test]
+    fn the_age_of_a_leaf_is_in_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = ticks_since_boot();
+        let made = |ticks: u64| dir.path().join(format!("{PREFIX}{}-{ticks}-7", i32::MAX));
+        for ticks in [0, now] {
+            fs::create_dir(made(ticks)).unwrap();
+        }
+        sweep(dir.path(), Duration::from_secs(2));
+        assert!(!made(0).exists() && made(now).exists());
     }
 }
