@@ -60,7 +60,7 @@ struct Check {
     keys: BTreeMap<i64, PublicKey>,
     signatures: i64,
     /// Rows after this one were not all read, as one of them is not what was written: a key or a note of an expiry may be
-    /// among those, and its absence accuses nobody.
+    /// among those, and its absence is no finding.
     read_to: Option<i64>,
     rows_sum: Option<IndexSum>,
 }

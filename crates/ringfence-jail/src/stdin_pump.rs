@@ -118,7 +118,7 @@ impl StdinPump {
                 self.waits_for_room = ringfence_sys::is_ready(&self.from, PollFlags::IN);
             }
             Err(Errno::INTR) => {}
-            // The end of the input, or nobody reads.
+            // The end of the input, or no reader is left.
             Ok(_) | Err(_) => self.to = None,
         }
     }

@@ -137,7 +137,7 @@ fn install_with(
 /// Has the listener and the process that waits for its answer take turns on one processor, which saves the time to wake
 /// another. Kernels before 6.6 go on as before.
 pub fn take_turns_on_one_processor(listener: impl AsFd) {
-    // SAFETY: the argument is a number, and no memory of ours is touched.
+    // SAFETY: the argument is a number, and no memory is touched.
     let _ =
         unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_SET_FLAGS as _, SYNC_WAKE_UP) };
 }

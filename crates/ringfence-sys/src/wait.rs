@@ -51,7 +51,7 @@ pub fn try_reap_any() -> Result<Option<Reaped>, CallError> {
 /// Frees the memory of a process that is being killed while the process does so itself, by `process_mrelease`. It is dead
 /// sooner: since Linux 6.18 the two begin at different ends. Without support of the kernel this does nothing.
 pub fn release_memory(pidfd: impl AsFd) {
-    // SAFETY: takes a descriptor and flags, and touches no memory of ours.
+    // SAFETY: takes a descriptor and flags, and touches no memory.
     let _ = unsafe { libc::syscall(libc::SYS_process_mrelease, pidfd.as_fd().as_raw_fd(), 0) };
 }
 
@@ -68,7 +68,7 @@ pub fn have_descriptors_in_common(one: i32, other: i32) -> bool {
 }
 
 fn have_in_common(one: i32, other: i32, what: libc::c_int) -> bool {
-    // SAFETY: takes numbers, and touches no memory of ours.
+    // SAFETY: takes numbers, and touches no memory.
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, what, 0, 0) == 0 }
 }
 

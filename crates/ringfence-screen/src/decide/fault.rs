@@ -1,4 +1,4 @@
-//! Finds rules that can match no call: a deny rule that never matches lets everything through, and nobody notices.
+//! Finds rules that can match no call: a deny rule that never matches lets everything through without a sign.
 
 use std::fmt::Write as _;
 

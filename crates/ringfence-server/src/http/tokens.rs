@@ -279,7 +279,7 @@ impl Tokens {
             let file = self.dir.join(FILE).display().to_string();
             let (from, to) = (shell_word(&file), format!("{file}.damaged"));
             self.cannot("read", &e).hint(format!(
-                "nobody is let in until it is whole: restore it, or `mv {from} {}` and make new tokens",
+                "no client is let in until it is whole: restore it, or `mv {from} {}` and make new tokens",
                 shell_word(&to)
             ))
         })

@@ -274,7 +274,7 @@ fn as_text(outcome: &Outcome) -> String {
         line(
             &mut text,
             &match denial.layer {
-                // A sentence of ours.
+                // A sentence, not a name.
                 Layer::Resources if denial.by == DeniedBy::Host => {
                     format!("refused: {place}{}: {}: {}", denial.rule, denial.subject, denial.hint)
                 }

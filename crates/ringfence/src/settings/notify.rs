@@ -50,7 +50,7 @@ pub(crate) struct Notify {
 }
 
 impl Notify {
-    /// Checks that the programs and files are there, as nobody watches a service's log when the first alert is sent.
+    /// Checks that the programs and files are there: an alert that cannot be sent is only a line in a log.
     pub(crate) fn check_destinations(&self) -> Result<(), Problem> {
         let all = [("alert", &self.others.alerts), ("anchor", &self.others.anchors)];
         for (what, to) in

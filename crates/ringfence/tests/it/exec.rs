@@ -47,7 +47,7 @@ fn a_program_without_a_file_is_read_from_stdin() {
         "error: there is no program to run\n  cause: no FILE and no `-c CODE` is given, and stdin is empty\n  \
          hint: name its FILE, pass `-c CODE`, or send it to stdin, which `-` names\n"
     );
-    // At a terminal nobody is waited for.
+    // At a terminal it does not wait for input.
     let (_master, slave) = crate::support::pty(24, 80);
     let mut command = world.command(&["exec"]);
     let ran = Ran::from(&command.stdin(slave).bounded_output().unwrap());

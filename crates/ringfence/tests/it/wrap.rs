@@ -162,7 +162,7 @@ fn a_server_that_cannot_be_wrapped_is_named_with_the_reason() {
     assert_eq!(world.ringfence(&["wrap", "n", "--client", "gemini", "--dry-run"]).code, 0);
 }
 
-/// A run may write beside a project's `.mcp.json`, and not to it: what it leaves there as a copy becomes nobody's command.
+/// A run may write beside a project's `.mcp.json`, and not to it: what it leaves there as a copy is not restored as a command.
 #[test]
 fn a_copy_that_a_run_may_have_written_is_not_restored() {
     let world = World::new();

@@ -39,7 +39,7 @@ fn fixtures_are_for_this_machine_only() {
         assert!(code == 2 && stdout.is_empty(), "{flags:?}: {stdout}");
         assert!(stderr.contains("fixtures cannot be served to others"), "{flags:?}: {stderr}");
     }
-    // A directory that has had a token is a service's, also when nobody is let in any more.
+    // A directory that has had a token is a service's, also when no token is left.
     token(&world, "ada", &[]);
     assert_eq!(check(&[]).0, 2);
     assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
