@@ -13,7 +13,7 @@ use ringfence_spec::{
     ResourceFence, Span, SyscallFence, Tier,
 };
 use ringfence_sys::Program;
-pub(crate) use ringfence_testing::{Lent, SOON, send_packet as send, soon};
+pub(crate) use ringfence_testing::{Lent, SOON, hang_up, send_packet as send, soon};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 

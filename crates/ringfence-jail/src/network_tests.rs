@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use ringfence_plan::SshAgentPlan;
 
 use super::*;
-use crate::fake_peer::{Lent, SOON, closed_network, send, soon};
+use crate::fake_peer::{Lent, SOON, closed_network, hang_up, send, soon};
 
 /// A capture whose helper is a process that hangs; the test speaks for it.
 fn capture() -> (Capture, OwnedFd) {
@@ -78,7 +78,7 @@ fn a_helper_that_dies_is_a_gap_unless_the_run_was_over_and_it_had_reported_every
         if has_ended {
             says(&helper, &NetworkEvent::End);
         }
-        drop(helper);
+        hang_up(helper);
         capture.helper.as_mut().unwrap().child.kill().unwrap();
         assert!(ringfence_sys::is_ready_within(&dead, PollFlags::IN, SOON));
         if !is_over {
@@ -262,7 +262,7 @@ fn redirected_connections_are_closed_without_a_helper_and_with_one_that_does_not
     let stream = connect();
     soon(|| redirects.pass_on(Some(&ours)));
     assert!(is_closed(stream));
-    drop(theirs);
+    hang_up(theirs);
     let stream = connect();
     soon(|| redirects.pass_on(Some(&ours)));
     assert!(is_closed(stream));

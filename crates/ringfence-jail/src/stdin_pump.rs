@@ -280,8 +280,12 @@ mod tests {
         feed.write_all(b"unread").unwrap();
         until_it_waits(&mut pump);
         drop(inside);
-        until_it_waits(&mut pump);
-        assert!(pump.wants().is_none());
+        // A process that another test starts has the pipe too, until it executes its program.
+        ringfence_testing::soon(|| {
+            while pump.wants().is_some() {
+                until_it_waits(&mut pump);
+            }
+        });
         drop(pump);
         assert_eq!(rest(feed, shared), "unread");
     }

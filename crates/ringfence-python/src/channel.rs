@@ -138,7 +138,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fake_peer::{self, Lent, soon};
+    use crate::fake_peer::{self, Lent, hang_up, soon};
 
     #[test]
     fn a_frame_of_a_guest_is_cut_off_at_its_bound() {
@@ -186,7 +186,7 @@ mod tests {
         assert!(receive(&ours, RecvFlags::DONTWAIT).unwrap().is_none());
         assert!(receive_short(&ours).unwrap().is_none());
         lent.check_closed();
-        drop(guests);
+        hang_up(guests);
         assert!(soon(|| receive(&ours, RecvFlags::empty())).unwrap().is_none());
         assert!(receive_short(&ours).unwrap().is_none());
         assert_eq!(send_now(&ours, b'K', &[], &[]).unwrap_err().errno, Errno::PIPE);
@@ -203,12 +203,10 @@ mod tests {
         assert_eq!(sent.unwrap_err().errno, Errno::TIMEDOUT);
         lent.check_closed();
         let reading = std::thread::spawn(move || {
-            while let Ok(Some(frame)) = receive(&guests, RecvFlags::empty()) {
-                if frame.kind == b'!' {
-                    return frame.body;
-                }
-            }
-            Vec::new()
+            let mut frames = std::iter::from_fn(|| receive(&guests, RecvFlags::empty()).ok()?);
+            let last = frames.find(|frame| frame.kind == b'!');
+            hang_up(guests);
+            last.map(|frame| frame.body).unwrap_or_default()
         });
         soon(|| send_by(&ours, b'!', &[b"at last"], &[], within(20_000))).unwrap();
         assert_eq!(reading.join().unwrap(), b"at last");

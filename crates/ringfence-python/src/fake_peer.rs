@@ -13,7 +13,7 @@ use ringfence_spec::{
     ResourceFence, SyscallFence, Tier,
 };
 use ringfence_testing::{BoundedCommand, Running};
-pub(crate) use ringfence_testing::{Lent, SOON, send_packet as send, soon};
+pub(crate) use ringfence_testing::{Lent, SOON, hang_up, send_packet as send, soon};
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;

@@ -1,7 +1,7 @@
 //! Zygotes and workers that crash, hang or lie before the first program.
 
 use super::*;
-use crate::fake_peer::{self, Lent, hung, pidfd, plan, soon};
+use crate::fake_peer::{self, Lent, hang_up, hung, pidfd, plan, soon};
 
 /// A requested worker, and the channel that the zygote was given for it.
 fn pending() -> (PendingWorker, OwnedFd) {
@@ -76,7 +76,7 @@ fn a_listener_is_taken_from_a_worker_that_has_one() {
 #[test]
 fn a_worker_that_closes_its_channel_is_gone_and_a_long_reason_is_cut_short() {
     let (mut pending, guest) = pending();
-    drop(guest);
+    hang_up(guest);
     assert_eq!(pending.is_ready(&plan()).unwrap_err().errno, Errno::PIPE);
     let (mut pending, guest) = self::pending();
     fake_peer::send(&guest, &vec![b'E'; 100_000], &[]);
@@ -178,7 +178,7 @@ fn a_zygote_that_is_silent_has_no_frame_and_one_that_is_gone_is_an_error() {
     let at = Instant::now() + Duration::from_millis(50);
     let late = soon(|| wait_for_frame(&zygote, "waiting", at)).unwrap_err();
     assert_eq!((late.errno, late.call.as_str()), (Errno::TIMEDOUT, "waiting"));
-    drop(theirs);
+    hang_up(theirs);
     assert_eq!(zygote.next_frame().unwrap_err().errno, Errno::PIPE);
     assert_eq!(zygote.ask_exit(1).unwrap_err().errno, Errno::PIPE);
     let asked = zygote.ask(1, ForkPriority::Usual, &[]).unwrap_err();

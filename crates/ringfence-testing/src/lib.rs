@@ -22,7 +22,7 @@ mod time_limit;
 mod user;
 
 pub use json::{Json, Key};
-pub use peer::{Lent, SOON, send_packet, soon};
+pub use peer::{Lent, SOON, hang_up, send_packet, soon};
 pub use process::{BoundedCommand, Running};
 pub use skip::{is_required, is_second_pass, missing, needs_root, say};
 pub use time_limit::{LIMIT, TimeLimit, limit};

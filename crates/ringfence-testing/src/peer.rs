@@ -43,6 +43,13 @@ pub fn send_packet(socket: impl AsFd, packet: &[u8], fds: &[BorrowedFd<'_>]) {
     rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
 }
 
+/// Closes a socket so that its peer sees the end at once. Closing alone may not do that: a process that another test starts
+/// meanwhile has a copy until it executes its program.
+pub fn hang_up(socket: OwnedFd) {
+    let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+    drop(socket);
+}
+
 /// A descriptor to send away. Tells whether every copy of it was closed.
 #[derive(Debug)]
 pub struct Lent {

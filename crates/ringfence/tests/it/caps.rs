@@ -223,7 +223,7 @@ fn a_fork_bomb_that_does_not_care_ends_at_the_deadline() {
     let (code, outcome) =
         world.sh_json(&["--pids", "64", "--timeout", "2s"], "f() { f | f & }; f; sleep 60");
     assert_eq!(code, 124, "{outcome}");
-    assert!(started.elapsed().as_secs() < 50);
+    assert!(started.elapsed().as_secs() < 50, "{:?}: {outcome}", started.elapsed());
 }
 
 #[test]

@@ -355,7 +355,7 @@ fn stdin_that_the_run_does_not_read_is_left_to_the_next_reader() {
         // What the run adds to its own pipe does not take the file back to lines that were read before.
         (
             format!(
-                "read one; read two; {run} sh -c '(echo xyz > /proc/self/fd/0) 2>/dev/null'; cat"
+                "read one; read two; {run} sh -c '(echo xyz > /proc/self/fd/0) 2>/dev/null & sleep 0.1'; cat"
             ),
             "c\n",
         ),
