@@ -13,6 +13,10 @@ use crate::{CannotTry, Verdict, program};
 /// Times that a loop turns between two looks at whether it is to stop.
 const TURNS: u32 = 100_000;
 
+/// Lines of a panic's message that are printed, and characters of each.
+const MESSAGE_LINES: u32 = 3;
+const MESSAGE_CHARS_MAX: usize = 1000;
+
 #[derive(Debug, Args)]
 pub(crate) struct LoadedArgs {
     /// Runs, one after the other; the first that fails is the last
@@ -92,13 +96,18 @@ fn cargo_test(more: &[&str]) -> Result<Ended, CannotTry> {
         .spawn()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     let mut tally = Tally::default();
+    let mut n_follow = 0;
     let stdout = child.stdout.take().ok_or("cargo has no stdout")?;
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.map_err(|e| format!("cannot read the tests' output: {e}"))?;
         let line = String::from_utf8_lossy(&line);
         tally.add(&line);
         if is_telling(&line) {
+            n_follow = if line.contains("panicked at") { MESSAGE_LINES } else { 0 };
             println!("{line}");
+        } else if n_follow > 0 {
+            n_follow -= 1;
+            println!("{}", line.chars().take(MESSAGE_CHARS_MAX).collect::<String>());
         }
     }
     let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
