@@ -14,7 +14,7 @@ use crate::{CannotTry, Verdict, program};
 const TURNS: u32 = 100_000;
 
 /// Lines of a panic's message that are printed, and characters of each.
-const MESSAGE_LINES: u32 = 3;
+const MESSAGE_LINES: u32 = 5;
 const MESSAGE_CHARS_MAX: usize = 1000;
 
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn cargo_test(more: &[&str]) -> Result<Ended, CannotTry> {
         let line = String::from_utf8_lossy(&line);
         tally.add(&line);
         if is_telling(&line) {
-            n_follow = if line.contains("panicked at") { MESSAGE_LINES } else { 0 };
+            n_follow = if has_message(&line) { MESSAGE_LINES } else { 0 };
             println!("{line}");
         } else if n_follow > 0 {
             n_follow -= 1;
@@ -116,7 +116,12 @@ fn cargo_test(more: &[&str]) -> Result<Ended, CannotTry> {
 
 /// Returns true for the lines of an output that name what failed or was skipped, or why.
 fn is_telling(line: &str) -> bool {
-    line.contains("FAILED") || line.contains("panicked at") || line.contains("SKIPPED")
+    line.contains("FAILED") || line.contains("SKIPPED") || has_message(line)
+}
+
+/// Returns true for the lines that the message of a failure follows: a panic's, or a document's of `escapes/`.
+fn has_message(line: &str) -> bool {
+    line.contains("panicked at") || line.starts_with("---- escapes::")
 }
 
 #[cfg(test)]

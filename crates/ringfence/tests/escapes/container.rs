@@ -20,7 +20,7 @@ use crate::program::{HOME, WORKSPACE};
 use crate::{tree, victims};
 
 /// A row that takes longer hangs; the slowest of them takes a few seconds.
-const ROW_MAX: Duration = Duration::from_mins(1);
+const ROW_MAX: Duration = Duration::from_mins(3);
 
 /// Bytes of each stream that are kept for the report.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
