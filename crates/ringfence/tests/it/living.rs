@@ -13,7 +13,7 @@ pub(crate) fn soon() -> Duration {
 
 /// Waits for what must come, however slow the machine.
 pub(crate) fn eventually(what: &str, is_so: impl FnMut() -> bool) {
-    wait(Duration::from_mins(2), what, is_so);
+    wait(Duration::from_mins(5), what, is_so);
 }
 
 /// Waits for what must come [`soon`].

@@ -11,7 +11,7 @@ use ringfence_testing::{BoundedCommand as _, Json, Running, limit};
 use crate::support::World;
 
 /// Longer than anything here takes; a test that waits for it has failed.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A server, ended with the test.
 pub(super) struct Server {

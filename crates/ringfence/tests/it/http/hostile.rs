@@ -180,7 +180,8 @@ fn the_last_place_is_not_taken_from_who_has_just_come() {
 fn somebody_who_never_reads_is_left() {
     let world = World::new();
     let server = Server::new(&world);
-    let mut deaf: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
+    const N_DEAF: usize = 4;
+    let mut deaf: Vec<TcpStream> = (0..N_DEAF).map(|_| server.connect()).collect();
     let asked = json!({"command": "head -c 9500000 /dev/zero | tr '\\0' x"}).to_string();
     for stream in &mut deaf {
         let head = format!(
@@ -202,7 +203,7 @@ fn somebody_who_never_reads_is_left() {
             .count()
     };
     let with_them = socket(&server);
-    eventually("they are let go", || socket(&server) + 8 <= with_them);
+    eventually("they are let go", || socket(&server) + N_DEAF <= with_them);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use ringfence_testing::{BoundedCommand as _, Json, Running, json, limit};
 use crate::support::World;
 
 /// Longer than anything here takes; a test that waits for it has failed.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One client and its server.
 pub(crate) struct Client {
