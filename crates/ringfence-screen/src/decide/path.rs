@@ -47,34 +47,81 @@ fn operands(simple: &Simple) -> Vec<&Word> {
     simple.arguments().iter().filter(is_operand).collect()
 }
 
+/// Bytes of the files in a destination that are named one by one; past them, every file in it.
+const COPIED_BYTES_MAX: usize = 256 << 10;
+
 /// The destination of a copy, and the files in it if it is a directory.
 fn copied_to(simple: &Simple, operands: &[&Word]) -> Vec<Word> {
-    let mut arguments = simple.arguments().iter();
-    let mut directory = None;
-    while let Some(word) = arguments.next() {
-        if word.text() == Some("-t") || word.text() == Some("--target-directory") {
-            directory = arguments.next().cloned();
-        } else if let Some(named) = without_beginning(word, "--target-directory=") {
-            directory = Some(named);
-        }
-    }
-    let (sources, to) = match (directory, operands) {
+    let (sources, to) = match (target_directory(simple), operands) {
         (Some(directory), sources) => (sources, directory),
         (None, [sources @ .., to]) => (sources, (*to).clone()),
         (None, []) => return Vec::new(),
     };
-    let below = sources.iter().filter_map(|source| {
-        let name = source.text()?.trim_end_matches('/').rsplit('/').next()?;
-        let mut path = to.clone();
-        match path.parts.last_mut() {
-            Some(Part::Known(text)) => *text = format!("{}/{name}", text.trim_end_matches('/')),
-            _ => path.parts.push(Part::Known(format!("/{name}"))),
+    let n_bytes_of_to: usize = to.parts.iter().map(n_bytes_of).sum();
+    let mut n_bytes = 0;
+    let mut changed = vec![to.clone()];
+    for source in sources {
+        let Some(name) =
+            source.text().and_then(|text| text.trim_end_matches('/').rsplit('/').next())
+        else {
+            continue;
+        };
+        n_bytes += n_bytes_of_to + name.len();
+        if n_bytes > COPIED_BYTES_MAX {
+            let mut any = with_name(&to, "");
+            any.parts.push(Part::Unknown);
+            changed.push(any);
+            break;
         }
-        Some(path)
-    });
-    let mut changed: Vec<Word> = below.collect();
-    changed.insert(0, to);
+        changed.push(with_name(&to, name));
+    }
     changed
+}
+
+fn n_bytes_of(part: &Part) -> usize {
+    match part {
+        Part::Known(text) | Part::Glob(text) => text.len(),
+        Part::Unknown => 0,
+    }
+}
+
+/// A file in a directory.
+fn with_name(directory: &Word, name: &str) -> Word {
+    let mut path = directory.clone();
+    match path.parts.last_mut() {
+        Some(Part::Known(text)) => *text = format!("{}/{name}", text.trim_end_matches('/')),
+        _ => path.parts.push(Part::Known(format!("/{name}"))),
+    }
+    path
+}
+
+/// The directory that is named by an option: `-t DIR`, `-tDIR`, `-vt DIR`, `--target-directory=DIR`.
+fn target_directory(simple: &Simple) -> Option<Word> {
+    // To rsync `-t` is another option.
+    if simple.program() == Some("rsync") {
+        return None;
+    }
+    let mut directory = None;
+    let mut arguments = simple.arguments().iter();
+    while let Some(word) = arguments.next() {
+        let beginning = word.beginning();
+        if word.text() == Some("--") {
+            break;
+        } else if word.text() == Some("--target-directory") {
+            directory = arguments.next().cloned();
+        } else if let Some(named) = without_beginning(word, "--target-directory=") {
+            directory = Some(named);
+        } else if let Some(cluster) = beginning.strip_prefix('-')
+            && let Some(at) = cluster.find(['t', 'S', 'm', 'o', 'g', '-'])
+            && cluster[at..].starts_with('t')
+        {
+            directory = match &beginning[..at + 2] {
+                all if word.text() == Some(all) => arguments.next().cloned(),
+                option => without_beginning(word, option),
+            };
+        }
+    }
+    directory
 }
 
 fn without_beginning(word: &Word, beginning: &str) -> Option<Word> {
@@ -135,7 +182,22 @@ pub(crate) fn normal(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::normal;
+    use super::{COPIED_BYTES_MAX, changed_by, n_bytes_of, normal};
+    use crate::shell::Part;
+
+    /// Each source is a file in the destination: a long one and many of the other would be half a gigabyte.
+    #[test]
+    fn the_files_of_a_copy_are_bounded() {
+        for to in ["/x", "$x"] {
+            let line = format!("cp {} {to}/{}", "a ".repeat(16_000), "y".repeat(30_000));
+            let shape = crate::shell::shape(&line);
+            let changed = changed_by(&shape.commands[0]);
+            let bytes: usize = changed.iter().flat_map(|word| &word.parts).map(n_bytes_of).sum();
+            assert!(bytes < COPIED_BYTES_MAX + (64 << 10), "{bytes}");
+            // What is not named could be anything there.
+            assert!(changed.last().unwrap().parts.ends_with(&[Part::Unknown]));
+        }
+    }
 
     #[test]
     fn paths_lose_what_hides_them() {

@@ -43,7 +43,7 @@ impl Faults {
     /// Takes the fault of a file that cannot be read as settings. It is refused if it may set a key that is needed.
     pub(super) fn of_file(&self, path: &Path, problem: Problem) -> Result<(), Problem> {
         let Some(needed) = self.needed else { return Err(problem) };
-        let text = untrusted::read_trusted(path, FILE_BYTES_MAX).unwrap_or_default();
+        let Ok(text) = untrusted::read_trusted(path, FILE_BYTES_MAX) else { return Err(problem) };
         let text = String::from_utf8_lossy(&text);
         if needed.iter().any(|key| text.contains(key.name())) {
             return Err(problem);
