@@ -3,9 +3,11 @@
 //! a one-shot Python program, which Ringfence's own code makes.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -64,6 +66,7 @@ pub(crate) struct Listener {
     n_refused: u64,
     n_unlisted: u64,
     connects: ConnectQueue,
+    names: ProgramNames,
 }
 
 impl Listener {
@@ -87,6 +90,7 @@ impl Listener {
             n_refused: 0,
             n_unlisted: 0,
             connects: ConnectQueue::default(),
+            names: ProgramNames::default(),
         }
     }
 
@@ -130,7 +134,7 @@ impl Listener {
             syscall: Some(name.to_owned()),
             argument: argument.map(|value| format!("{value:#x}")),
             pid: Some(call.pid),
-            program: program_name(call.pid),
+            program: self.names.of(call.pid),
             count: 1,
         };
         self.refuse(&call, denial, Errno::from_raw_os_error(verdict.errno))
@@ -579,9 +583,42 @@ const NODE_FIRST_THREAD: &str = "MainThread";
 
 /// Name of the program that a thread belongs to.
 fn program_name(tid: u32) -> Option<String> {
-    // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
-    let first = first_thread(tid)?.as_raw_nonzero();
-    let mut name = ringfence_sys::read_kernel_file(format!("/proc/{first}/comm")).ok()?;
+    ProgramNames::default().of(tid)
+}
+
+/// Reads the names of programs. Calls that are refused often come from one process, whose file is kept open: that saves five
+/// system calls of each.
+#[derive(Default)]
+struct ProgramNames {
+    last: Option<(u32, File)>,
+}
+
+impl ProgramNames {
+    fn of(&mut self, tid: u32) -> Option<String> {
+        // While its name can be read the first thread exists, so that its id is no other's.
+        let known = self.last.as_ref().filter(|(of, _)| *of == tid);
+        if let Some(name) = known.and_then(|(_, file)| comm(file)) {
+            return shown_name(tid, name);
+        }
+        // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
+        let first = first_thread(tid)?.as_raw_nonzero().get().unsigned_abs();
+        let file = ringfence_sys::open_kernel_file(format!("/proc/{first}/comm")).ok()?;
+        let name = comm(&file)?;
+        self.last = (first == tid).then_some((tid, file));
+        shown_name(first, name)
+    }
+}
+
+/// Reads a process's name, which can be any bytes.
+fn comm(file: &File) -> Option<String> {
+    // More than the kernel keeps of a name.
+    let mut bytes = [0; 64];
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    Some(String::from_utf8_lossy(bytes.get(..n)?).into_owned())
+}
+
+/// The name as it is reported.
+fn shown_name(first: u32, mut name: String) -> Option<String> {
     if name.trim_end() == NODE_FIRST_THREAD {
         #[expect(
             clippy::disallowed_methods,

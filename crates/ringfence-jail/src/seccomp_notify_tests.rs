@@ -298,8 +298,12 @@ fn a_program_is_named_in_printable_characters_or_not_at_all() {
     std::os::unix::fs::symlink(sleep.unwrap(), &link).unwrap();
     let process = fake_peer::FakeProcess::of(&format!("exec '{}' 987", link.display()));
     let until = Instant::now() + SOON;
-    while program_name(process.pid.unsigned_abs()).as_deref() != Some("a[31mb") {
-        assert!(Instant::now() < until, "{:?}", program_name(process.pid.unsigned_abs()));
+    let (pid, mut names) = (process.pid.unsigned_abs(), ProgramNames::default());
+    // It is read again each time: a process keeps its id when it executes another program.
+    while names.of(pid).as_deref() != Some("a[31mb") {
+        assert!(Instant::now() < until, "{:?}", names.of(pid));
         std::thread::yield_now();
     }
+    drop(process);
+    assert_eq!(names.of(pid), None);
 }
