@@ -185,11 +185,11 @@ mod tests {
     use super::{COPIED_BYTES_MAX, changed_by, n_bytes_of, normal};
     use crate::shell::Part;
 
-    /// Each source is a file in the destination: a long one and many of the other would be half a gigabyte.
+    /// Each source is a file in the destination: a long one and many of the other would be 300 MB.
     #[test]
     fn the_files_of_a_copy_are_bounded() {
         for to in ["/x", "$x"] {
-            let line = format!("cp {} {to}/{}", "a ".repeat(16_000), "y".repeat(30_000));
+            let line = format!("cp {} {to}/{}", "a ".repeat(10_000), "y".repeat(30_000));
             let shape = crate::shell::shape(&line);
             let changed = changed_by(&shape.commands[0]);
             let bytes: usize = changed.iter().flat_map(|word| &word.parts).map(n_bytes_of).sum();
