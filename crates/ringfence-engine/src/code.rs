@@ -562,6 +562,7 @@ impl PooledRunner {
         Preload {
             modules: modules.into_iter().map(str::to_owned).collect(),
             warm_up,
+            own_modules: self.context.rules.preset.has_own_modules(),
             speedups: self.context.speedups,
         }
     }

@@ -64,6 +64,8 @@ pub struct Preload {
     /// A program that it runs several times as a warm-up: the interpreter specializes the code it uses, and every
     /// worker inherits it.
     pub warm_up: String,
+    /// Its programs find modules in their own directory, and so does the warm-up of each worker.
+    pub own_modules: bool,
     /// The parts of `guest/speedups.py` that it tries.
     pub speedups: WorkerSpeedups,
 }
@@ -171,6 +173,7 @@ fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> St
         "numbers": plan.numbers,
         "preload": preload.modules,
         "warm_up": preload.warm_up,
+        "own_modules": preload.own_modules,
         "speedups": preload.speedups.name(),
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
         "calls": ringfence_spec::hex(ringfence_sys::calls_code()),

@@ -9,7 +9,8 @@ def outcome(parts):
     with contextlib.redirect_stdout(said):
         try:
             main, last = parts
-            exec(main, namespace)
+            if main is not None:
+                exec(main, namespace)
             value = repr(eval(last, namespace)) if last else None
         except Exception as error:
             line = error.lineno if isinstance(error, SyntaxError) else error.__traceback__.tb_next.tb_lineno

@@ -179,6 +179,8 @@ def parted(text, name):
     if "\r" in text or text[start : start + 1] in "\t\f #)]}" or text[:start].endswith("\\\n"):
         return None
     try:
+        if not start:
+            return None, compile(text, name, "eval", dont_inherit=True)
         last = compile("\n" * text.count("\n", 0, start) + text[start:], name, "eval", dont_inherit=True)
         return compile(text[:start], name, "exec", dont_inherit=True), last
     except Exception:
@@ -192,7 +194,8 @@ def run(program, namespace, name, keep):
     try:
         if error is not None:
             raise error
-        exec(main, namespace)
+        if main is not None:
+            exec(main, namespace)
         if last is not None:
             value = eval(last, namespace)
             if value is not None:

@@ -212,7 +212,8 @@ def worker(channel, fence, namespace, bare_fork, in_a_hurry):
     fence.seeds.draw()
     # If a program waits for this worker, it may as well touch the pages itself.
     if config["preload"] and not in_a_hurry:
-        warm_up(namespace["__builtins__"], WARM_UP)
+        # Only here are modules of the run's directory found: what comes before is not fenced yet.
+        warm_up(namespace["__builtins__"], WARM_UP, b"m" if config["own_modules"] else b"")
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     channel.send(b"R")
@@ -229,10 +230,10 @@ class Nobody:
         return b"B", ()
 
 
-def warm_up(builtins, code):
+def warm_up(builtins, code, flags=b""):
     """Touches the pages that a run will touch, so that the run need not. Skips exit and exit handlers."""
     apart = {"__builtins__": builtins, "__name__": "__main__"}
-    go(Nobody(), apart, b"Jvw\0\x000\0" + code, b"", had_files=False, leave=bool, at_exit=bool)
+    go(Nobody(), apart, b"Jvw" + flags + b"\0\x000\0" + code, b"", had_files=False, leave=bool, at_exit=bool)
     sources.clear()
 
 
