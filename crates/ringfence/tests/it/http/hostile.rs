@@ -178,9 +178,9 @@ fn the_last_place_is_not_taken_from_who_has_just_come() {
 
 #[test]
 fn somebody_who_never_reads_is_left() {
+    const N_DEAF: usize = 4;
     let world = World::new();
     let server = Server::new(&world);
-    const N_DEAF: usize = 4;
     let mut deaf: Vec<TcpStream> = (0..N_DEAF).map(|_| server.connect()).collect();
     let asked = json!({"command": "head -c 9500000 /dev/zero | tr '\\0' x"}).to_string();
     for stream in &mut deaf {
