@@ -467,14 +467,10 @@ impl Sources {
                 }
                 remarks.lowered.push(LoweredLimit { key: key.name(), file: origin.to_string() });
                 if let Some(asked) = self.chosen.get(*key) {
-                    let file = match origin {
-                        Origin::Workspace => format!("the workspace's `{origin}`"),
-                        _ => format!("`{origin}`"),
-                    };
-                    let key = key.name();
-                    remarks
-                        .notes
-                        .push(format!("{file} allows a `{key}` of {value}; {asked} was asked for"));
+                    remarks.notes.push(format!(
+                        "the workspace's `{origin}` allows a `{}` of {value}; {asked} was asked for",
+                        key.name()
+                    ));
                 }
             }
         }

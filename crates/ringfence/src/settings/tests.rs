@@ -288,15 +288,6 @@ fn what_a_workspace_or_a_ceiling_adds_is_shown_as_theirs() {
 }
 
 #[test]
-fn a_limit_that_a_file_lowers_is_noted_by_that_file() {
-    let noted = |world: World| world.effective(&memory("2G")).unwrap().remarks.notes;
-    let note = |file: &str| vec![format!("{file} allows a `memory` of 1G; 2G was asked for")];
-    let text = "memory = \"1G\"";
-    assert_eq!(noted(world().workspace(text)), note("the workspace's `ringfence.toml`"));
-    assert_eq!(noted(world().ceilings(text)), note(&format!("`{CEILINGS}`")));
-}
-
-#[test]
 fn a_table_that_is_no_ceiling_is_refused_among_them() {
     for table in ["search", "notify", "tell", "serve"] {
         let problem = world().ceilings(&format!("[{table}]")).error(&PolicyFlags::default());
