@@ -13,7 +13,7 @@ use crate::{CannotTry, Verdict, program};
 /// Times that a loop turns between two looks at whether it is to stop.
 const TURNS: u32 = 100_000;
 
-/// Lines of a panic's message that are printed, and characters of each.
+/// Lines of a failure's message that are printed, and characters of each.
 const MESSAGE_LINES: u32 = 5;
 const MESSAGE_CHARS_MAX: usize = 1000;
 

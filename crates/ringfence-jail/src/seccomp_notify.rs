@@ -586,7 +586,7 @@ fn program_name(tid: u32) -> Option<String> {
     ProgramNames::default().of(tid)
 }
 
-/// Reads the names of programs. Calls that are refused often come from one process, whose file is kept open: that saves five
+/// Reads the names of programs. Calls that are refused often come from one process, whose file is kept open: that saves four
 /// system calls of each.
 #[derive(Default)]
 struct ProgramNames {

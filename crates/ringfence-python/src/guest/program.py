@@ -170,7 +170,7 @@ def compiled(source, name, wants_value):
 
 
 def parted(text, name):
-    """The program and its last expression, if that is a line of its own.
+    """The program and its last expression, if that is a line of its own. `None` for a program that is nothing else.
 
     If the text before an unindented line is a whole program, the line begins a statement. Compiling both parts shows
     it. Building a tree of objects takes longer than all the rest of a short run.

@@ -220,7 +220,7 @@ def worker(channel, fence, namespace, bare_fork, in_a_hurry):
     serve(channel, namespace, lambda frame, fds: checkpoint(channel, frame, fds, bare_fork))
 
 
-class Nobody:
+class NullChannel:
     """A channel without a peer, for warm-ups."""
 
     def send(self, frame):
@@ -233,7 +233,7 @@ class Nobody:
 def warm_up(builtins, code, flags=b""):
     """Touches the pages that a run will touch, so that the run need not. Skips exit and exit handlers."""
     apart = {"__builtins__": builtins, "__name__": "__main__"}
-    go(Nobody(), apart, b"Jvw" + flags + b"\0\x000\0" + code, b"", had_files=False, leave=bool, at_exit=bool)
+    go(NullChannel(), apart, b"Jvw" + flags + b"\0\x000\0" + code, b"", had_files=False, leave=bool, at_exit=bool)
     sources.clear()
 
 
