@@ -31,15 +31,22 @@ pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Sc
         Ok(text) => text,
         Err((findings, text)) => return findings.verdict(text),
     };
-    let shape = Shape::of(text);
-    if shape.is_too_deep() {
-        return shape::too_deep(text, shape).verdict(text);
-    }
-    let stack = STACK_BYTES_BASE + shape.depth as usize * STACK_BYTES_PER_LEVEL;
-    stacker::maybe_grow(stack, stack, || judge(text, shape, preset, extra_imports))
+    let short = shape::depth_of_short(text);
+    debug_assert!(short.is_none_or(|depth| depth >= Shape::of(text).depth), "{text}");
+    let depth = if let Some(depth) = short {
+        depth
+    } else {
+        let shape = Shape::of(text);
+        if shape.is_too_deep() {
+            return shape::too_deep(text, shape).verdict(text);
+        }
+        shape.depth
+    };
+    let stack = STACK_BYTES_BASE + depth as usize * STACK_BYTES_PER_LEVEL;
+    stacker::maybe_grow(stack, stack, || judge(text, preset, extra_imports))
 }
 
-fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String]) -> ScreenVerdict {
+fn judge(text: &str, preset: CodePreset, extra_imports: &[String]) -> ScreenVerdict {
     let (mut findings, mut noted) = (Findings::default(), Findings::default());
     let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
@@ -51,7 +58,7 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
             };
             findings.add(&rules::SYNTAX_ERROR, at, &error.error.to_string(), hint);
         }
-        drop_broken(parsed, shape);
+        drop_broken(parsed, Shape::of(text));
     } else if let Mod::Module(module) = parsed.syntax()
         && preset < CodePreset::Open
     {

@@ -1,6 +1,9 @@
 //! Size and shape of a source: bytes, encoding, and the possible depth of its syntax tree. The bound is computed from
 //! the tokens, so a source that would overflow a stack is refused before any code recurses over it.
 
+use std::ops::RangeInclusive;
+
+use memchr::{memchr, memmem};
 use ringfence_spec::CodePreset;
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
@@ -24,6 +27,68 @@ pub(crate) struct Shape {
     pub(crate) depth: u32,
     /// No tree at all is deeper, not even one made while recovering from errors: every level takes a token.
     pub(crate) tokens: u32,
+}
+
+/// Words of these lengths may be keywords.
+const KEYWORD_BYTES: RangeInclusive<usize> = 2..=8;
+
+/// A bound on the depth of a short source's tree, from its bytes: reading the tokens costs a fifth of a verdict. `None` if
+/// the bytes alone do not show that it is within the limits.
+///
+/// Counts what may be a bracket, an operator, a keyword or a block as if all of them were inside each other, those in
+/// strings and comments too. So the depth is at least the one of [`Shape::of`], and a valid source passes its limits.
+pub(crate) fn depth_of_short(source: &str) -> Option<u32> {
+    let bytes = source.as_bytes();
+    let lambdas = memmem::find_iter(bytes, b"lambda").count();
+    // The statement itself, and an indent of the first line.
+    let (mut depth, mut brackets) = (3, 0);
+    let (mut word_bytes, mut is_number) = (0, false);
+    let (mut margin, mut widest_margin, mut in_margin) = (0, 0, true);
+    let mut before = b'\n';
+    // The end closes the last word.
+    for byte in bytes.iter().copied().chain([b'\n']) {
+        if byte.is_ascii_alphanumeric() || byte == b'_' {
+            if word_bytes == 0 {
+                is_number = byte.is_ascii_digit();
+            }
+            word_bytes += 1;
+        } else {
+            // A number may end within a word: `1if`.
+            let may_be_keyword = KEYWORD_BYTES.contains(&word_bytes);
+            depth += if is_number { word_bytes } else { usize::from(may_be_keyword) };
+            (word_bytes, is_number) = (0, false);
+            let may_begin_f_string = matches!(before, b'f' | b'F' | b't' | b'T' | b'r' | b'R');
+            match byte {
+                b'(' | b'[' | b'{' => {
+                    brackets += 1;
+                    depth += 2;
+                }
+                b'\'' | b'"' if may_begin_f_string => {
+                    brackets += 1;
+                    depth += 2;
+                }
+                // A block has its statement and its clause. The next line begins with one, or has a wrong indent.
+                b'\n' | b'\r' => depth += 2,
+                b' ' | b'\t' | b'\x0c' | b',' | b':' | b';' | b')' | b']' => {}
+                _ => depth += 1,
+            }
+        }
+        match byte {
+            b'\n' | b'\r' => (margin, in_margin) = (0, true),
+            b' ' | b'\t' | b'\x0c' if in_margin => {
+                margin += 1;
+                widest_margin = widest_margin.max(margin);
+            }
+            _ => in_margin = false,
+        }
+        before = byte;
+        if depth > DEPTH_MAX as usize {
+            return None;
+        }
+    }
+    // Each block is at least one column further in than the one around it.
+    let nesting = brackets + lambdas + widest_margin;
+    (nesting <= NESTING_MAX as usize).then_some(u32::try_from(depth).ok()?)
 }
 
 impl Shape {
@@ -75,7 +140,7 @@ pub(crate) fn text(source: &[u8], preset: CodePreset) -> Result<&str, (Findings,
             );
         }
     };
-    if let Some(offset) = source.iter().position(|byte| *byte == 0) {
+    if let Some(offset) = memchr(0, source) {
         return refuse(
             &rules::NULL_BYTE,
             offset,
@@ -309,6 +374,8 @@ impl Gauge {
 
 #[cfg(test)]
 mod tests {
+    use ruff_python_parser::{ParseOptions, parse_unchecked};
+
     use super::*;
 
     fn depth(source: &str) -> u32 {
@@ -323,6 +390,96 @@ mod tests {
         assert_eq!(depth("[a, b, c.d]"), 4);
         assert_eq!(depth("f(a)(b)(c)"), depth("f(a)(b)(c)\n"));
         assert_eq!(depth("a or b or c.d"), 2);
+    }
+
+    #[test]
+    fn the_bytes_of_a_short_source_bound_its_depth() {
+        // All of them, alone and in pairs, so often that the bytes no longer suffice.
+        let pieces = [
+            "a",
+            "1",
+            "1if ",
+            "1.e500000000if ",
+            "0xfor ",
+            "(",
+            ")",
+            "[x",
+            "]",
+            "{",
+            "}",
+            ",",
+            ":",
+            "=",
+            ":=",
+            ".b",
+            "+",
+            "**-",
+            " not ",
+            " in ",
+            " and ",
+            "lambda x:",
+            "lambda:",
+            " if 1 else ",
+            "'",
+            "\"\"\"",
+            "f'{",
+            "}'",
+            "f'''",
+            "rf\"{x!r:>{w}}\"",
+            "#",
+            "\\\n",
+            "\\",
+            "\n",
+            "\r",
+            "\n ",
+            "\n\t",
+            "\n  \t",
+            "\n        ",
+            "\nif x:\n ",
+            "\nif x:\n\t\t",
+            "\u{c}",
+            "é",
+            "€",
+            "é1if ",
+            "$",
+            "!",
+            "@d\n",
+            "await ",
+            "return ",
+            ";",
+            "->",
+            "\u{feff}",
+        ];
+        let (mut bounded, mut unbounded) = (0, 0);
+        for first in pieces {
+            for second in pieces {
+                for times in [1, 7, 34, 101] {
+                    for ending in ["x", "\n    y\n  z\n\tw"] {
+                        let source = [&[first, second].concat().repeat(times), ending].concat();
+                        let Some(bound) = depth_of_short(&source) else {
+                            unbounded += 1;
+                            continue;
+                        };
+                        bounded += 1;
+                        let shape = Shape::of(&source);
+                        assert!(bound >= shape.depth, "{bound} < {}: {source:?}", shape.depth);
+                        if shape.is_too_deep() {
+                            let parsed = parse_unchecked(&source, ParseOptions::from(Mode::Module));
+                            assert!(parsed.has_invalid_syntax(), "{shape:?}: {source:?}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(bounded > 5_000 && unbounded > 1_000, "{bounded}, {unbounded}");
+    }
+
+    #[test]
+    fn an_ordinary_program_is_bounded_by_its_bytes() {
+        let program = "with open('in.csv') as file:\n    rows = [row for row in csv.reader(file) if row]\n\
+            for name, value in sorted(rows, key=lambda row: -float(row[1])):\n    print(f\"{name}: {value}\")\n";
+        assert!(depth_of_short(&program.repeat(5)).is_some());
+        assert!(depth_of_short(&program.repeat(50)).is_none());
     }
 
     #[test]
