@@ -42,20 +42,21 @@ pub(crate) fn depth_of_short(source: &str) -> Option<u32> {
     let lambdas = memmem::find_iter(bytes, b"lambda").count();
     // The statement itself, and an indent of the first line.
     let (mut depth, mut brackets) = (3, 0);
-    let (mut word_bytes, mut is_number) = (0, false);
+    let (mut word_bytes, mut is_number, mut continues_number) = (0, false, false);
     let (mut margin, mut widest_margin, mut in_margin) = (0, 0, true);
     let mut before = b'\n';
     // The end closes the last word.
     for byte in bytes.iter().copied().chain([b'\n']) {
         if byte.is_ascii_alphanumeric() || byte == b'_' {
             if word_bytes == 0 {
-                is_number = byte.is_ascii_digit();
+                is_number = byte.is_ascii_digit() || continues_number;
             }
             word_bytes += 1;
         } else {
-            // A number may end within a word: `1if`.
+            // A number may end within a word, and again: `1if`, `1.j0b2j`.
             let may_be_keyword = KEYWORD_BYTES.contains(&word_bytes);
             depth += if is_number { word_bytes } else { usize::from(may_be_keyword) };
+            continues_number = is_number && byte == b'.';
             (word_bytes, is_number) = (0, false);
             let may_begin_f_string = matches!(before, b'f' | b'F' | b't' | b'T' | b'r' | b'R');
             match byte {
@@ -454,8 +455,11 @@ mod tests {
         for first in pieces {
             for second in pieces {
                 for times in [1, 7, 34, 101] {
-                    for ending in ["x", "\n    y\n  z\n\tw"] {
-                        let source = [&[first, second].concat().repeat(times), ending].concat();
+                    let both = [first, second].concat().repeat(times);
+                    for source in [
+                        [first, &second.repeat(times)].concat(),
+                        [both.as_str(), "\n    y\n  z\n\tw"].concat(),
+                    ] {
                         let Some(bound) = depth_of_short(&source) else {
                             unbounded += 1;
                             continue;

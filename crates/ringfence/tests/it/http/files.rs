@@ -204,6 +204,8 @@ fn a_hundred_megabytes_go_both_ways_in_bounded_memory() {
     let end = head.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
     assert_eq!(n_read - end, TOTAL);
     assert!(head[end..].starts_with(&block[..1000]));
+    // The first connection may have been idle for too long.
+    let mut client = server.client();
     let tail = client.send("GET", &file, &[("Range", "bytes=-1000")], b"");
     assert_eq!(tail.body, block[block.len() - 1000..]);
     assert!(most - before < 32 << 20, "{} MiB", (most - before) >> 20);

@@ -494,18 +494,11 @@ fn what_a_result_has_no_room_for_is_a_resource() {
     let mut client = Client::new(&world, &["--preset", "data"]);
     let code = "from pathlib import Path\nPath('sub').mkdir()\nPath('sub/täble 1.csv').write_text('a,b\\n1,2\\n')\n\
                 Path('raw.bin').write_bytes(bytes(range(256)))\nprint('line ' * 20_000)";
-    let id =
-        client.begin("tools/call", &json!({"name": "execute_code", "arguments": {"code": code}}));
-    let answer = client.answer(id);
-    let links: Vec<Json> = answer["result"]["content"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|block| block["type"] == "resource_link")
-        .cloned()
-        .collect();
+    let called = client.call("execute_code", &json!({"code": code}));
+    let links: Vec<Json> =
+        called.content.into_iter().filter(|block| block["type"] == "resource_link").collect();
     let names: Vec<_> = links.iter().map(|link| link["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["stdout", "raw.bin", "sub/täble 1.csv"], "{answer}");
+    assert_eq!(names, ["stdout", "raw.bin", "sub/täble 1.csv"], "{}", called.data);
     let mut read = |uri: &str| {
         let id = client.begin("resources/read", &json!({"uri": uri}));
         client.answer(id)
