@@ -50,6 +50,8 @@ pub struct Repl {
     /// Checkpoints from the oldest to the head. None of them is empty of processes.
     chain: Vec<Process>,
     n_cells: u64,
+    /// Checkpoints lost since the last cell.
+    n_lost: usize,
 }
 
 /// A function to call once if a cell runs this long.
@@ -184,7 +186,7 @@ impl Repl {
             _zygote: zygote,
             plan: plan.clone(),
         };
-        Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
+        Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0, n_lost: 0 })
     }
 
     /// The plan that fences each cell.
@@ -232,7 +234,7 @@ impl Repl {
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = |e: CallError| Problem::internal(Code::Repl, "the session is broken").cause(e);
         let began = Instant::now();
-        let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(no_checkpoint)?;
+        let mut process = self.fork_living(self.n_cells + 1).map_err(no_checkpoint)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let mut memory = MemoryWatch::new(process.host_pid, memory);
@@ -295,22 +297,31 @@ impl Repl {
             wall: began.elapsed(),
             cpu: cpu.unwrap_or_default(),
             denials: base.guard.take_denials(),
-            lost,
+            lost: std::mem::take(&mut self.n_lost),
         })
     }
 
-    /// Forks the head; if that fails, the newest checkpoint that can be forked. Also returns the number of lost ones.
-    fn fork_living(&mut self, cell: u64) -> Result<(Process, usize), CallError> {
-        let mut lost = 0;
+    /// Forks the head; if that fails, the newest checkpoint that can be forked.
+    fn fork_living(&mut self, cell: u64) -> Result<Process, CallError> {
         loop {
             match self.fork(cell) {
-                Ok(process) => return Ok((process, lost)),
+                Ok(process) => return Ok(process),
                 Err(error) if self.chain.len() <= 1 => return Err(error),
-                Err(_) => {
-                    if let Some(head) = self.chain.pop() {
-                        head.end();
-                    }
-                    lost += 1;
+                Err(_) => self.lose_head(),
+            }
+        }
+    }
+
+    /// Gives up a head that did not fork when requested. Without an earlier checkpoint that is the end of the session, or
+    /// of this branch of it.
+    fn lose_head(&mut self) {
+        match self.chain.as_slice() {
+            [only] if only.owned => only.ends.kill(),
+            [] | [_] => self.base.end(),
+            [..] => {
+                if let Some(head) = self.chain.pop() {
+                    head.end();
+                    self.n_lost += 1;
                 }
             }
         }
@@ -333,11 +344,14 @@ impl Repl {
     pub fn branch(&mut self) -> Result<Self, Problem> {
         let base = Arc::clone(&self.base);
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let process = self
-            .fork(self.n_cells)
-            .map_err(|e| Problem::internal(Code::Repl, "cannot branch the session").cause(e))?;
+        let process = self.fork(self.n_cells).map_err(|e| {
+            // It may answer later, which would be taken for the answer to the next request.
+            self.lose_head();
+            Problem::internal(Code::Repl, "cannot branch the session").cause(e)
+        })?;
         process.ends.pause();
-        Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
+        let n_cells = self.n_cells;
+        Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells, n_lost: 0 })
     }
 
     /// Forks the head, which runs only meanwhile. Ends the session if the head forked and did not hand the new process

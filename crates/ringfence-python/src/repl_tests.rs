@@ -223,6 +223,28 @@ fn a_fork_that_is_not_handed_over_ends_the_session_and_not_only_its_head() {
 }
 
 #[test]
+fn a_head_that_makes_no_branch_is_given_up() {
+    let mut session = Session::new();
+    let child = session.forks(|inside| {
+        says(&inside, &[b"D{\"exit\": 0}"]);
+        // It reads the request, and answers later.
+        let _ = channel::receive(&inside, RecvFlags::empty());
+        fake_peer::send(&inside, b"Nlater", &[]);
+    });
+    soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap();
+    assert_eq!(soon(|| session.repl.branch()).unwrap_err().code, Code::Repl);
+    assert!(is_dead(&child));
+    session.forks(|inside| says(&inside, &[b"D{\"exit\": 0}"]));
+    let cell = soon(|| session.repl.cell(&job(60_000), &[], None)).unwrap();
+    assert_eq!((cell.ended, cell.lost), (CellEnd::Kept, 1));
+    // Without an earlier checkpoint the session ends.
+    let mut session = Session::new();
+    session.at_fork(|channel, _| fake_peer::send(channel, b"Nlater", &[]));
+    assert_eq!(soon(|| session.repl.branch()).unwrap_err().code, Code::Repl);
+    assert!(is_dead(&pidfd_of(session.guest.process.id())));
+}
+
+#[test]
 fn an_earlier_fork_is_not_taken_for_a_new_one() {
     let mut session = Session::new();
     let child = session.forks(drop);
@@ -339,7 +361,8 @@ fn a_session_that_ends_kills_all_its_processes() {
     let child = session.forks(|inside| says(&inside, &[b"D{\"exit\": 0}"]));
     session.repl.cell(&job(60_000), &[], None).unwrap();
     let head = pidfd_of(session.guest.process.id());
-    let repl = Repl { base: Arc::clone(&session.repl.base), chain: Vec::new(), n_cells: 0 };
+    let repl =
+        Repl { base: Arc::clone(&session.repl.base), chain: Vec::new(), n_cells: 0, n_lost: 0 };
     let repl = std::mem::replace(&mut session.repl, repl);
     soon(|| drop(repl));
     assert!(is_dead(&child));

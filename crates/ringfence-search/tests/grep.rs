@@ -373,7 +373,8 @@ fn across_windows_the_same_is_found() {
         text.push_str(if n % 7 == 0 { "begin\nend\n" } else { "a line of middling length\n" });
         n += 1;
     }
-    let bounds = Bounds { matches_max: 100_000, ..Bounds::default() };
+    let bounds =
+        Bounds { matches_max: 100_000, time_max: Duration::from_mins(2), ..Bounds::default() };
     let find = |pattern, text: &str| {
         let texts = [("x", text.as_bytes())];
         search_with(pattern, ACROSS, Report::Counts, bounds, &texts).files[0].count.unwrap()
