@@ -20,6 +20,7 @@ mod tools;
 mod traps;
 
 use std::io::{Read as _, Write as _};
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 
@@ -29,8 +30,14 @@ use rustix::process::{getegid, geteuid};
 use rows::{RESOLVER, WEB};
 use servers::{Places, Servers};
 
-/// First argument of the process in the namespace.
+/// First argument of the process in the namespace. A part of the rows follows, as in `1/4`.
 const INSIDE: &str = "--inside";
+
+/// First argument of a process for a part of the rows, which follows.
+const PART: &str = "--part";
+
+/// The most parts, each with a namespace and servers of its own.
+const PARTS_MAX: usize = 4;
 
 /// The rows of every module.
 fn all_rows() -> impl Iterator<Item = &'static (&'static str, rows::Row)> {
@@ -51,6 +58,9 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|arg| arg == INSIDE) {
         return inside(&args.split_off(1));
     }
+    if args.first().is_some_and(|arg| arg == PART) {
+        return part(&args.split_off(1));
+    }
     if args.iter().any(|arg| arg == "--list") {
         for (name, _) in all_rows() {
             println!("{name}: test");
@@ -61,13 +71,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     args.retain(|arg| !arg.starts_with('-'));
-    match in_namespace(&args) {
-        Ok(true) => {}
-        Ok(false) => return ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("cannot make a network namespace: {error}");
-            return ExitCode::FAILURE;
-        }
+    if !all_parts(&args) {
+        return ExitCode::FAILURE;
     }
     if args.is_empty() {
         support::again_as_an_ordinary_user();
@@ -75,8 +80,33 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs the rows in a network namespace with a loopback and every port free. Returns true if all passed.
-fn in_namespace(words: &[String]) -> Result<bool, String> {
+/// Runs the rows in several processes at once: in most rows a program waits for another. Returns true if all passed.
+fn all_parts(words: &[String]) -> bool {
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|n| n.parse().ok());
+    let n_processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let n = if words.is_empty() { threads.unwrap_or_else(n_processors) } else { 1 };
+    let n = n.clamp(1, PARTS_MAX);
+    let exe = std::env::current_exe().unwrap();
+    let start = |at| Command::new(&exe).arg(PART).arg(format!("{at}/{n}")).args(words).spawn();
+    let parts: Vec<_> = (0..n).map(|at| start(at).unwrap()).collect();
+    let ended = parts.into_iter().map(|mut part| part.wait().unwrap().success());
+    // All are waited for.
+    ended.filter(|passed| !passed).count() == 0
+}
+
+fn part(args: &[String]) -> ExitCode {
+    match in_namespace(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot make a network namespace: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a part of the rows in a network namespace with a loopback and every port free. Returns true if all passed.
+fn in_namespace(args: &[String]) -> Result<bool, String> {
     let text = |e: std::io::Error| e.to_string();
     let (mut go_read, mut go_write) = std::io::pipe().map_err(text)?;
     let is_root = geteuid().is_root();
@@ -99,7 +129,7 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
                 let ports = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
                 std::fs::write(ports, "0").map_err(|e| format!("{ports}: {e}"))?;
                 let exe = std::env::current_exe().map_err(text)?;
-                let status = Command::new(exe).arg(INSIDE).args(words).status().map_err(text)?;
+                let status = Command::new(exe).arg(INSIDE).args(args).status().map_err(text)?;
                 Ok(status.success())
             });
             if let Err(error) = &result {
@@ -126,8 +156,11 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
     }
 }
 
-fn inside(words: &[String]) -> ExitCode {
-    let rows = all_rows().filter(|(name, _)| {
+fn inside(args: &[String]) -> ExitCode {
+    let (part, words) = args.split_first().unwrap();
+    let (at, n_parts) = part.split_once('/').unwrap();
+    let (at, n_parts): (usize, usize) = (at.parse().unwrap(), n_parts.parse().unwrap());
+    let rows = all_rows().skip(at).step_by(n_parts).filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
     // The servers of this process have a thousand connections at once; an ordinary user's limit is often 1,024.
