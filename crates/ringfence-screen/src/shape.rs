@@ -39,58 +39,101 @@ const KEYWORD_BYTES: RangeInclusive<usize> = 2..=8;
 /// strings and comments too. So the depth is at least the one of [`Shape::of`], and a valid source passes its limits.
 pub(crate) fn depth_of_short(source: &str) -> Option<u32> {
     let bytes = source.as_bytes();
-    let lambdas = memmem::find_iter(bytes, b"lambda").count();
-    // The statement itself, and an indent of the first line.
-    let (mut depth, mut brackets) = (3, 0);
-    let (mut word_bytes, mut is_number, mut continues_number) = (0, false, false);
-    let (mut margin, mut widest_margin, mut in_margin) = (0, 0, true);
-    let mut before = b'\n';
-    // The end closes the last word.
-    for byte in bytes.iter().copied().chain([b'\n']) {
-        if byte.is_ascii_alphanumeric() || byte == b'_' {
-            if word_bytes == 0 {
-                is_number = byte.is_ascii_digit() || continues_number;
-            }
-            word_bytes += 1;
-        } else {
-            // A number may end within a word, and again: `1if`, `1.j0b2j`.
-            let may_be_keyword = KEYWORD_BYTES.contains(&word_bytes);
-            depth += if is_number { word_bytes } else { usize::from(may_be_keyword) };
-            continues_number = is_number && byte == b'.';
-            (word_bytes, is_number) = (0, false);
-            let may_begin_f_string = matches!(before, b'f' | b'F' | b't' | b'T' | b'r' | b'R');
-            match byte {
-                b'(' | b'[' | b'{' => {
-                    brackets += 1;
-                    depth += 2;
+    // The statement itself, an indent of the first line, the end of the last.
+    let (mut depth, mut brackets, mut margin) = (5, 0, 0);
+    let mut number_end = usize::MAX;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let start = at;
+        at += 1;
+        match BYTE_KINDS[usize::from(*byte)] {
+            kind @ (ByteKind::Letter | ByteKind::Digit) => {
+                at += length_of(&bytes[at..], |kind| kind <= ByteKind::Digit);
+                let length = at - start;
+                // After a number's dot too.
+                let may_be_number = kind == ByteKind::Digit
+                    || bytes[..start].ends_with(b".") && start - 1 == number_end;
+                if may_be_number {
+                    // A number may end within a word, and again: `1if`, `1.j0b2j`.
+                    depth += length;
+                    number_end = at;
+                } else {
+                    depth += usize::from(KEYWORD_BYTES.contains(&length));
                 }
-                b'\'' | b'"' if may_begin_f_string => {
-                    brackets += 1;
-                    depth += 2;
+            }
+            ByteKind::Blank => {
+                at += length_of(&bytes[at..], |kind| kind == ByteKind::Blank);
+                let begins_line = start == 0 || matches!(bytes[start - 1], b'\n' | b'\r');
+                if begins_line {
+                    margin = margin.max(at - start);
                 }
-                // A block has its statement and its clause. The next line begins with one, or has a wrong indent.
-                b'\n' | b'\r' => depth += 2,
-                b' ' | b'\t' | b'\x0c' | b',' | b':' | b';' | b')' | b']' => {}
-                _ => depth += 1,
             }
-        }
-        match byte {
-            b'\n' | b'\r' => (margin, in_margin) = (0, true),
-            b' ' | b'\t' | b'\x0c' if in_margin => {
-                margin += 1;
-                widest_margin = widest_margin.max(margin);
+            ByteKind::Bracket => {
+                brackets += 1;
+                depth += 2;
             }
-            _ => in_margin = false,
+            ByteKind::Quote => {
+                let before = start.checked_sub(1).map(|before| bytes[before]);
+                let may_begin_f_string =
+                    matches!(before, Some(b'f' | b'F' | b't' | b'T' | b'r' | b'R'));
+                brackets += usize::from(may_begin_f_string);
+                depth += 1 + usize::from(may_begin_f_string);
+            }
+            // A block has its statement and its clause. The next line begins with one, or has a wrong indent.
+            ByteKind::LineEnd => depth += 2,
+            ByteKind::Nothing => {}
+            ByteKind::Other => depth += 1,
         }
-        before = byte;
         if depth > DEPTH_MAX as usize {
             return None;
         }
     }
+    let lambdas = memmem::find_iter(bytes, b"lambda").count();
     // Each block is at least one column further in than the one around it.
-    let nesting = brackets + lambdas + widest_margin;
+    let nesting = brackets + lambdas + margin;
     (nesting <= NESTING_MAX as usize).then_some(u32::try_from(depth).ok()?)
 }
+
+/// Bytes at the beginning whose kinds pass.
+fn length_of(bytes: &[u8], passes: impl Fn(ByteKind) -> bool) -> usize {
+    let end = bytes.iter().position(|byte| !passes(BYTE_KINDS[usize::from(*byte)]));
+    end.unwrap_or(bytes.len())
+}
+
+/// What a byte outside of strings and comments may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ByteKind {
+    Letter,
+    Digit,
+    Blank,
+    Bracket,
+    Quote,
+    LineEnd,
+    /// Nothing that makes a tree deeper.
+    Nothing,
+    Other,
+}
+
+const BYTE_KINDS: [ByteKind; 256] = {
+    let mut kinds = [ByteKind::Other; 256];
+    let mut byte = 0_u8;
+    loop {
+        kinds[byte as usize] = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => ByteKind::Letter,
+            b'0'..=b'9' => ByteKind::Digit,
+            b' ' | b'\t' | b'\x0c' => ByteKind::Blank,
+            b'(' | b'[' | b'{' => ByteKind::Bracket,
+            b'\'' | b'"' => ByteKind::Quote,
+            b'\n' | b'\r' => ByteKind::LineEnd,
+            b',' | b':' | b';' | b')' | b']' => ByteKind::Nothing,
+            _ => ByteKind::Other,
+        };
+        if byte == u8::MAX {
+            break kinds;
+        }
+        byte += 1;
+    }
+};
 
 impl Shape {
     /// Reads the tokens of a source.
