@@ -224,7 +224,8 @@ fn a_flood_that_nobody_reads_the_answers_of_takes_no_memory() {
     let mut server = bare(&world);
     let mut stdin = server.stdin.take().unwrap();
     let mut garbage = |lines| {
-        std::io::Write::write_all(&mut stdin, "garbage\n".repeat(lines).as_bytes()).unwrap()
+        let lines = "garbage\n".repeat(lines);
+        std::io::Write::write_all(&mut stdin, lines.as_bytes()).unwrap();
     };
     garbage(50_000);
     let pid = rustix::process::Pid::from_child(&server);
