@@ -25,6 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 
 use ringfence_sys::{Ended, Forked, Namespaces};
+use ringfence_testing::{BoundedCommand as _, limit};
 use rustix::process::{getegid, geteuid};
 
 use rows::{RESOLVER, WEB};
@@ -87,8 +88,12 @@ fn all_parts(words: &[String]) -> bool {
     let n = if words.is_empty() { threads.unwrap_or_else(n_processors) } else { 1 };
     let n = n.clamp(1, PARTS_MAX);
     let exe = std::env::current_exe().unwrap();
-    let start = |at| Command::new(&exe).arg(PART).arg(format!("{at}/{n}")).args(words).spawn();
-    let parts: Vec<_> = (0..n).map(|at| start(at).unwrap()).collect();
+    let start = |at| {
+        let mut part = Command::new(&exe);
+        part.arg(PART).arg(format!("{at}/{n}")).args(words);
+        part.bounded_spawn_within(15 * limit()).unwrap()
+    };
+    let parts: Vec<_> = (0..n).map(start).collect();
     let ended = parts.into_iter().map(|mut part| part.wait().unwrap().success());
     // All are waited for.
     ended.filter(|passed| !passed).count() == 0
