@@ -168,6 +168,8 @@ fn inside(args: &[String]) -> ExitCode {
     let rows = all_rows().skip(at).step_by(n_parts).filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
+    // By its session it tells its own processes from those of the other parts.
+    rustix::process::setsid().unwrap();
     // The servers of this process have a thousand connections at once; an ordinary user's limit is often 1,024.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
