@@ -275,8 +275,10 @@ impl Repl {
             run.said_cpu()
         };
         let number = self.n_cells + 1;
+        let mut lost = 0;
         if after == After::Keep {
             self.n_cells += 1;
+            lost = std::mem::take(&mut self.n_lost);
         }
         if ended == CellEnd::Kept && after == After::Keep {
             // Only the guest claims that it is done, so stop the process: nothing of it runs between cells.
@@ -297,7 +299,7 @@ impl Repl {
             wall: began.elapsed(),
             cpu: cpu.unwrap_or_default(),
             denials: base.guard.take_denials(),
-            lost: std::mem::take(&mut self.n_lost),
+            lost,
         })
     }
 

@@ -21,6 +21,7 @@
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod byte_bound;
 pub mod decide;
 mod mentions;
 mod names;

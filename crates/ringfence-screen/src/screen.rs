@@ -1,9 +1,12 @@
 //! Computes the verdict: shape, syntax, rules, in that order. A later step is skipped if an earlier one has refused.
 
+use std::cell::LazyCell;
+
 use ringfence_spec::{CodePreset, Hint};
 use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
+use crate::byte_bound::depth_of_short;
 use crate::rules::{self, internals};
 use crate::shape::{self, Shape};
 use crate::verdict::{Findings, ScreenVerdict};
@@ -31,22 +34,23 @@ pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Sc
         Ok(text) => text,
         Err((findings, text)) => return findings.verdict(text),
     };
-    let short = shape::depth_of_short(text);
-    debug_assert!(short.is_none_or(|depth| depth >= Shape::of(text).depth), "{text}");
-    let depth = if let Some(depth) = short {
-        depth
-    } else {
-        let shape = Shape::of(text);
-        if shape.is_too_deep() {
-            return shape::too_deep(text, shape).verdict(text);
-        }
-        shape.depth
-    };
+    let shape = LazyCell::new(|| Shape::of(text));
+    let by_bytes = depth_of_short(text);
+    debug_assert!(by_bytes.is_none_or(|depth| depth >= shape.depth), "{text}");
+    if by_bytes.is_none() && shape.is_too_deep() {
+        return shape::too_deep(text, *shape).verdict(text);
+    }
+    let depth = by_bytes.unwrap_or_else(|| shape.depth);
     let stack = STACK_BYTES_BASE + depth as usize * STACK_BYTES_PER_LEVEL;
-    stacker::maybe_grow(stack, stack, || judge(text, preset, extra_imports))
+    stacker::maybe_grow(stack, stack, || judge(text, || *shape, preset, extra_imports))
 }
 
-fn judge(text: &str, preset: CodePreset, extra_imports: &[String]) -> ScreenVerdict {
+fn judge(
+    text: &str,
+    shape: impl FnOnce() -> Shape,
+    preset: CodePreset,
+    extra_imports: &[String],
+) -> ScreenVerdict {
     let (mut findings, mut noted) = (Findings::default(), Findings::default());
     let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
@@ -58,7 +62,7 @@ fn judge(text: &str, preset: CodePreset, extra_imports: &[String]) -> ScreenVerd
             };
             findings.add(&rules::SYNTAX_ERROR, at, &error.error.to_string(), hint);
         }
-        drop_broken(parsed, Shape::of(text));
+        drop_broken(parsed, shape());
     } else if let Mod::Module(module) = parsed.syntax()
         && preset < CodePreset::Open
     {

@@ -9,6 +9,7 @@
 //! | `peer` | the other end of a socket that a test drives |
 //! | `process` | commands that are killed at their time limit, and with the test |
 //! | `skip` | reports skipped tests; fails them if they are required |
+//! | `threads` | the number of tests that run at a time |
 //! | `time_limit` | a time limit for a test in its own process |
 //! | `user` | a thread of an ordinary user |
 
@@ -18,6 +19,7 @@ mod json;
 mod peer;
 mod process;
 mod skip;
+mod threads;
 mod time_limit;
 mod user;
 
@@ -25,6 +27,7 @@ pub use json::{Json, Key};
 pub use peer::{Lent, SOON, hang_up, send_packet, soon};
 pub use process::{BoundedCommand, Running};
 pub use skip::{is_required, is_second_pass, missing, needs_root, say};
+pub use threads::test_threads;
 pub use time_limit::{LIMIT, TimeLimit, limit};
 pub use user::{ORDINARY_ID, as_ordinary_user};
 

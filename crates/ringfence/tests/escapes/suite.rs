@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ringfence_testing::{BoundedCommand as _, Json, limit};
+use ringfence_testing::{BoundedCommand as _, Json, limit, test_threads};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::container::{Job, Owner, Report};
@@ -208,10 +208,7 @@ impl Asked {
             skip: Vec::new(),
             exact: false,
             list: false,
-            n_workers: std::env::var("RUST_TEST_THREADS")
-                .ok()
-                .and_then(number)
-                .unwrap_or(N_WORKERS),
+            n_workers: test_threads().unwrap_or(N_WORKERS),
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {

@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode};
 
 use ringfence_sys::{Ended, Forked, Namespaces};
-use ringfence_testing::{BoundedCommand as _, limit};
+use ringfence_testing::{BoundedCommand as _, limit, test_threads};
 use rustix::process::{getegid, geteuid};
 
 use rows::{RESOLVER, WEB};
@@ -83,10 +83,9 @@ fn main() -> ExitCode {
 
 /// Runs the rows in several processes at once: in most rows a program waits for another. Returns true if all passed.
 fn all_parts(words: &[String]) -> bool {
-    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|n| n.parse().ok());
     let n_processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let n = if words.is_empty() { threads.unwrap_or_else(n_processors) } else { 1 };
-    let n = n.clamp(1, PARTS_MAX);
+    let n_threads = || test_threads().unwrap_or_else(n_processors);
+    let n = if words.is_empty() { n_threads().min(PARTS_MAX) } else { 1 };
     let exe = std::env::current_exe().unwrap();
     let start = |at| {
         let mut part = Command::new(&exe);
