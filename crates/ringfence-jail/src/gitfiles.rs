@@ -50,9 +50,15 @@ const COUNTS_DIRECTORIES: &[(&str, FsWord)] =
 /// Entries of a git directory that are neither files nor directories and that a run put there.
 pub(crate) struct OddFiles<'a> {
     git_dir: &'a OwnedFd,
-    began: &'a StartTimes,
+    /// State before the run; `None` if the run made the repository.
+    before: Option<BeforeRun<'a>>,
     counts_directories: bool,
-    /// The directory that was at [`WITH_LINKS`] before the run.
+}
+
+/// What is known of a git directory that was there before the run.
+struct BeforeRun<'a> {
+    began: &'a StartTimes,
+    /// The directory that was at [`WITH_LINKS`].
     links_dir: Option<FileId>,
 }
 
@@ -69,16 +75,23 @@ pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
 }
 
 impl<'a> OddFiles<'a> {
-    pub(crate) fn new(
+    /// Those that came since the run began.
+    pub(crate) fn since(
         git_dir: &'a OwnedFd,
         began: &'a StartTimes,
         links_dir: Option<FileId>,
     ) -> Self {
-        let counts_directories = is_on(git_dir, COUNTS_DIRECTORIES);
-        Self { git_dir, began, counts_directories, links_dir }
+        let before = Some(BeforeRun { began, links_dir });
+        Self { before, ..Self::all(git_dir) }
     }
 
-    /// All of them, at any depth.
+    /// All.
+    pub(crate) fn all(git_dir: &'a OwnedFd) -> Self {
+        let counts_directories = is_on(git_dir, COUNTS_DIRECTORIES);
+        Self { git_dir, before: None, counts_directories }
+    }
+
+    /// Finds them at any depth.
     pub(crate) fn find(&self, budget: &Budget, odd: &mut Vec<PathBuf>) -> Result<(), CallError> {
         // Breadth first, so that entries at the top are found however much is below.
         let mut pending = VecDeque::from([(PathBuf::new(), Stays::InPlace)]);
@@ -93,7 +106,7 @@ impl<'a> OddFiles<'a> {
             }
             let stat = untrusted::stat_at(self.git_dir, &dir);
             let is_top = dir.as_os_str().is_empty();
-            let is_recent = stat.as_ref().is_none_or(|stat| self.began.is_recent(stat));
+            let is_recent = stat.as_ref().is_none_or(|stat| self.is_recent(stat));
             // The git directory itself is held by a mount.
             let here = if is_recent && !is_top { Stays::MayBeMoved } else { above };
             let is_leaf = !is_top && stat.is_some_and(|stat| self.is_leaf(&stat));
@@ -124,15 +137,21 @@ impl<'a> OddFiles<'a> {
 
     /// Returns true if an entry was in its place before the run: creating it, or moving it there, changes its ctime.
     fn was_there(&self, dir: &Path, path: &Path) -> bool {
+        let Some(before) = &self.before else { return false };
         let is_allowed = dir.as_os_str().is_empty()
-            || (dir == Path::new(WITH_LINKS) && links_dir(self.git_dir) == self.links_dir);
+            || (dir == Path::new(WITH_LINKS) && links_dir(self.git_dir) == before.links_dir);
         let stat = untrusted::stat_at(self.git_dir, path);
-        is_allowed && stat.is_some_and(|stat| !self.began.is_recent(&stat))
+        is_allowed && stat.is_some_and(|stat| !self.is_recent(&stat))
+    }
+
+    fn is_recent(&self, stat: &Stat) -> bool {
+        self.before.as_ref().is_none_or(|before| before.began.is_recent(stat))
     }
 }
 
+/// A socket is a placeholder of ours, or harmless: its file can be neither read nor written through.
 fn is_odd(kind: FileType) -> bool {
-    !matches!(kind, FileType::RegularFile | FileType::Directory)
+    !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Socket)
 }
 
 fn is_entered(path: &Path) -> bool {
@@ -187,7 +206,7 @@ mod tests {
         symlink("/elsewhere", at("objects/aa/not-looked-at")).unwrap();
         let find = |links_dir| {
             let mut odd = Vec::new();
-            let files = OddFiles::new(&git_dir, &began, links_dir);
+            let files = OddFiles::since(&git_dir, &began, links_dir);
             files.find(&Budget::unlimited(), &mut odd).unwrap();
             odd.sort();
             odd
@@ -198,5 +217,15 @@ mod tests {
         assert_eq!(found, new.map(PathBuf::from));
         // In another directory than before, an old link came with it.
         assert!(find(None).contains(&PathBuf::from("info/exclude")));
+        // In a repository of the run's own all count, and not sockets.
+        std::os::unix::net::UnixListener::bind(at("fsmonitor--daemon.ipc")).unwrap();
+        let mut all = Vec::new();
+        OddFiles::all(&git_dir).find(&Budget::unlimited(), &mut all).unwrap();
+        all.sort();
+        let mut both: Vec<_> =
+            new.into_iter().chain(["HEAD", "info/exclude"]).map(PathBuf::from).collect();
+        both.sort();
+        all.retain(|path| path != Path::new("refs/tags/v0"));
+        assert_eq!(all, both);
     }
 }

@@ -228,6 +228,10 @@ fn extensions(
             }
             b"sdir" => return Err("it is sparse: entries stand for whole directories".to_owned()),
             b"IEOT" => {
+                // A row for each block of entries, of which the file really has as many as it says.
+                if u64::from(size) > 4 + 8 * u64::from(about.n_entries) {
+                    return Err("its table of offsets is inconsistent".to_owned());
+                }
                 let table = source.peek_up_to(size as usize)?.to_vec();
                 offsets(&table, about, source.budget)?;
             }
@@ -381,7 +385,8 @@ impl<'a> Source<'a> {
             let wanted = n.max(CHUNK);
             while self.buffer.len() < wanted {
                 let had = self.buffer.len();
-                self.buffer.resize(wanted, 0);
+                // The budget may end before what the file asks for.
+                self.buffer.resize(wanted.min(had + CHUNK), 0);
                 let read = self.file.read_at(&mut self.buffer[had..], self.end_at);
                 let n = read.map_err(|e| format!("it cannot be read: {e}"))?;
                 self.buffer.truncate(had + n);
@@ -416,6 +421,24 @@ impl<'a> Source<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Its rows would be more than its entries; and what a file asks for is not reserved before the budget allows it.
+    #[test]
+    fn a_table_of_offsets_takes_no_more_memory_than_the_budget_allows() {
+        let mut index = b"DIRC\0\0\0\x02\0\0\0\0IEOT".to_vec();
+        index.extend(0xffff_ff00_u32.to_be_bytes());
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("index");
+        std::fs::write(&path, index).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        file.set_len(5 << 30).unwrap();
+        let budget = Budget::new(10, 2 << 20, std::time::Duration::from_mins(1));
+        let error = scan(&file, HashBytes(20), &budget).unwrap_err();
+        assert_eq!(error, "its table of offsets is inconsistent");
+        let mut source = Source::new(&file, &budget);
+        assert!(source.peek_up_to(4 << 30).is_err());
+        assert!(source.buffer.capacity() <= 8 << 20, "{}", source.buffer.capacity());
+    }
     use ringfence_testing::BoundedCommand as _;
     use std::process::Command;
 

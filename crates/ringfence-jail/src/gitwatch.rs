@@ -19,17 +19,16 @@ use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::{FileType, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::file_time::{StartTimes, changed_at, is_old};
 use crate::gitfiles::{self, OddFiles};
 use crate::gitindex::{self, HashBytes, NotJudged};
+use crate::gitjudge::{self, Judge};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
-use crate::survey::{
-    TOP_DIRECTORIES_MAX, Tree, executes_by_config, is_foreign_strategy, is_git_directory, lexical,
-    names_a_strategy,
-};
+use crate::survey::{TOP_DIRECTORIES_MAX, Tree, is_git_directory, lexical};
 
 /// Entries at the top of a workspace among which a new repository is looked for.
 const TOP_ENTRIES_MAX: usize = 8192;
@@ -43,28 +42,12 @@ const WORKTREES_MAX: usize = 32;
 /// Maximum number of hooks of a nested repository that are checked.
 const HOOKS_MAX: usize = 64;
 
-/// Maximum size of a list of rebase steps.
-const TODO_BYTES_MAX: u64 = 256 << 10;
-
-/// Maximum size of a configuration file.
-const CONFIG_BYTES_MAX: u64 = 256 << 10;
-
 /// Maximum size of a file that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
-
-/// Directories in which old versions of git kept addresses; a current repository has none.
-const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
-
-/// Maximum depth and number of entries that are checked in such a directory; one with more is set aside as a whole.
-const LEGACY_REMOTES_DEPTH_MAX: usize = 8;
-const LEGACY_REMOTES_MAX: usize = 256;
 
 /// Names that make a directory a repository, or redirect one.
 const MAKE_A_REPOSITORY: [&str; 6] =
     ["HEAD", "objects", "refs", "config", "commondir", "config.worktree"];
-
-/// Files that name the merge strategy of an unfinished operation; git runs a program of that name to continue it.
-const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
 
 /// Maximum number of new names that are listed.
 const LISTED_MAX: usize = 32;
@@ -72,8 +55,13 @@ const LISTED_MAX: usize = 32;
 /// Suffix of a name that is set aside.
 const SET_ASIDE: &str = "-set-aside";
 
-/// Maximum number of names tried for an entry that is set aside.
-const ASIDE_NAMES_MAX: usize = 100;
+/// Maximum number of random names tried for an entry that is set aside, and bytes kept of its own name in one.
+const ASIDE_NAMES_MAX: usize = 8;
+const ASIDE_NAME_BYTES_MAX: usize = 64;
+
+/// Maximum number of entries set aside, and of gaps, that are listed, and bytes of their texts.
+const ASIDE_LISTED_MAX: usize = 256;
+const ASIDE_LISTED_BYTES_MAX: usize = 256 << 10;
 
 /// An entry that was moved out of git's way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +83,11 @@ pub(crate) struct GitReport {
     pub(crate) set_aside: Vec<SetAside>,
     /// Comparisons that could not be made.
     pub(crate) gaps: Vec<String>,
+    /// Names of all entries that were moved, listed or not.
+    moved: HashSet<String>,
+    /// Number of entries and gaps that are not listed, and bytes of those that are.
+    n_unlisted: usize,
+    listed_bytes: usize,
 }
 
 /// The state before the run.
@@ -189,9 +182,7 @@ impl GitWatch {
                 Err(error) if untrusted::is_absent(&error) => continue,
                 Err(error) => {
                     let at = root.display();
-                    report
-                        .gaps
-                        .push(format!("a new repository was not looked for in `{at}`: {error}"));
+                    report.gap(format!("a new repository was not looked for in `{at}`: {error}"));
                     continue;
                 }
             };
@@ -211,7 +202,7 @@ impl GitWatch {
         for (links_dir, dir) in self.links_dirs.iter().zip(&plan.git_dirs) {
             if let Err(why) = self.odd_files(*links_dir, dir, &budgets.files, &mut report) {
                 let at = dir.path.display();
-                report.gaps.push(format!("not all of `{at}` was searched for links: {why}"));
+                report.gap(format!("not all of `{at}` was searched for links: {why}"));
             }
         }
         for (before, index) in self.indexes.iter().zip(&plan.git_indexes) {
@@ -226,14 +217,14 @@ impl GitWatch {
             };
             if let Err(why) = compare.index(registry) {
                 let at = index.git_dir.join("index");
-                report.gaps.push(format!(
+                report.gap(format!(
                     "nested repositories that `{}` names were not compared: {why}",
                     at.display()
                 ));
             }
         }
         if let Err(why) = self.new_repositories(plan, &budgets.repositories, &mut report) {
-            report.gaps.push(format!("new repositories were not looked for: {why}"));
+            report.gap(format!("new repositories were not looked for: {why}"));
         }
         for (path, before) in &self.files {
             let same = rustix::fs::lstat(path).is_ok_and(|stat| stamp(&stat) == *before);
@@ -241,14 +232,7 @@ impl GitWatch {
                 report.created.push(shown(path));
             }
         }
-        if report.created.len() > LISTED_MAX {
-            let more = report.created.len() - LISTED_MAX;
-            report.created.truncate(LISTED_MAX);
-            report
-                .gaps
-                .push(format!("{more} more names appeared or were replaced than are listed"));
-        }
-        report
+        report.bounded()
     }
 
     /// Sets aside links, pipes and devices that appeared among git's own files.
@@ -261,15 +245,11 @@ impl GitWatch {
     ) -> Result<(), CallError> {
         let (git_dir, _) = open_exact(&dir.path, dir.id)?;
         let mut odd = Vec::new();
-        let searched = OddFiles::new(&git_dir, &self.began, links_dir).find(budget, &mut odd);
+        let searched = OddFiles::since(&git_dir, &self.began, links_dir).find(budget, &mut odd);
         for path in odd {
             let Some(name) = path.file_name() else { continue };
+            budget.check_time()?;
             let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
-            let Some(stat) = stat_at(&parent, name) else { continue };
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
-                // A placeholder; and a socket file cannot be read or written through.
-                continue;
-            }
             let reason = "the run made it something else than a file: git would write, read or delete through it";
             // To the top: git goes through every name in some of its directories.
             report.set_aside_to(&parent, name, &git_dir, dir, &path, reason);
@@ -288,10 +268,13 @@ impl GitWatch {
         let has = |name: &str| Ok::<_, Infallible>(stat_at(dir, name).is_some());
         let is_recent = self.began.is_recent(&stat)
             || MAKE_A_REPOSITORY.iter().any(|name| self.is_recent(dir, OsStr::new(name)));
-        if !is_recent || !is_git_directory(has).unwrap_or(true) {
+        if !is_git_directory(has).unwrap_or(true) {
             return;
         }
-        if executes_in(dir, budget).unwrap_or(true) {
+        if !is_recent {
+            let judged = Judge::since(&self.began, budget).of_git_directory(dir);
+            changed_in_place(judged, dir, at, "HEAD", report);
+        } else if Judge::all(budget).of_git_directory(dir).unwrap_or(true) {
             let reason =
                 "the run made this directory a repository whose configuration or hooks execute";
             report.set_aside(dir, OsStr::new("HEAD"), at, reason);
@@ -324,21 +307,20 @@ impl GitWatch {
                 ControlFlow::Continue(())
             })?;
             if n_entries > TOP_ENTRIES_MAX {
-                report.gaps.push(format!(
+                report.gap(format!(
                     "new repositories were looked for among {TOP_ENTRIES_MAX} of more entries at the top of `{}`",
                     root.display()
                 ));
             }
             // Set aside just now. Any other name is the run's choice.
-            let aside: HashSet<String> =
-                report.set_aside.iter().map(|aside| aside.moved_to.clone()).collect();
+            let aside = report.moved.clone();
             let is_ours =
                 |name: &OsString| name == ".git" || aside.contains(&shown(&root.join(name)));
             // With more repositories than are protected, the run may have changed an existing one in place.
-            let thorough = self.nested.len() >= NESTED_MANY;
+            let thorough = self.nested.len().max(plan.git_dirs.len()) >= NESTED_MANY;
             for (n, what) in [(names.len(), "directories"), (links.len(), "links")] {
                 if n > TOP_DIRECTORIES_MAX {
-                    report.gaps.push(format!(
+                    report.gap(format!(
                         "new repositories were looked for in {TOP_DIRECTORIES_MAX} of {n} {what} at the top of `{}`",
                         root.display()
                     ));
@@ -389,7 +371,7 @@ impl GitWatch {
             Err(error) => {
                 let at = root.path().join(name);
                 let at = at.display();
-                report.gaps.push(format!("a new repository was not looked for in `{at}`: {error}"));
+                report.gap(format!("a new repository was not looked for in `{at}`: {error}"));
             }
         }
     }
@@ -419,17 +401,44 @@ impl GitWatch {
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && is_checkout_of_a_worktree(root, &at);
-        if !is_new || is_pointer {
+        if is_pointer {
             return;
         }
-        judge_new(dir, &checkout, budget, report);
+        if is_new {
+            judge_new(dir, &checkout, budget, report);
+        } else if !is_known {
+            let judged = Judge::since(&self.began, budget).of_checkout(dir);
+            changed_in_place(judged, dir, &checkout, ".git", report);
+        }
+    }
+}
+
+/// Sets aside `name` of a repository that was there before the run, and not protected, if git was judged to obey something of
+/// the run's in it.
+fn changed_in_place(
+    judged: Result<bool, CallError>,
+    dir: &OwnedFd,
+    at: &Path,
+    name: &str,
+    report: &mut GitReport,
+) {
+    match judged {
+        Ok(false) => {}
+        Ok(true) => {
+            let reason = "the run changed this repository, and something in it executes";
+            report.set_aside(dir, OsStr::new(name), at, reason);
+        }
+        Err(error) => {
+            let at = at.display();
+            report.gap(format!("the repository in `{at}` was not compared: {error}"));
+        }
     }
 }
 
 /// Judges a `.git` that the run made in an open directory.
 fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
-    if executes(dir, budget).unwrap_or(true) {
-        let reason = "the run made a repository whose configuration or hooks execute";
+    if Judge::all(budget).of_checkout(dir).unwrap_or(true) {
+        let reason = "the run made a repository, and something in it executes or leads out";
         report.set_aside(dir, OsStr::new(".git"), at, reason);
     } else {
         report.created.push(shown(&at.join(".git")));
@@ -549,17 +558,9 @@ impl Compare<'_> {
 
     /// Sets aside the strategy of an unfinished operation if git would find its program in the checkout.
     fn strategies(&mut self, dir: &OwnedFd) {
-        for (operation, file) in STRATEGIES {
+        for (operation, file) in gitjudge::STRATEGIES {
             let Ok(operation_dir) = open_beneath(dir, Path::new(operation)) else { continue };
-            if !self.began.is_recent_below(dir, &Path::new(operation).join(file)) {
-                continue;
-            }
-            let text = untrusted::read_beneath(&operation_dir, Path::new(file), CONFIG_BYTES_MAX);
-            let executes = text.map_or(true, |text| match file {
-                "opts" => names_a_strategy(&text),
-                _ => is_foreign_strategy(String::from_utf8_lossy(&text).trim()),
-            });
-            if executes {
+            if Judge::since(self.began, self.budget).goes_on_with_a_program(dir, operation, file) {
                 let at = self.index.git_dir.join(operation);
                 let reason =
                     "the run left an operation that goes on with a program of the checkout";
@@ -570,46 +571,13 @@ impl Compare<'_> {
 
     /// Addresses that the run put where only old versions of git kept them.
     fn legacy_remotes(&mut self, dir: &OwnedFd) {
-        for name in LEGACY_REMOTES {
-            let is_new = self.has_new_file(dir, Path::new(name), 0, &mut 0);
+        for name in gitjudge::LEGACY_REMOTES {
+            let is_new = Judge::since(self.began, self.budget).has_file(dir, Path::new(name));
             if is_new.unwrap_or(true) {
                 let at = self.index.git_dir.clone();
                 self.set_aside(dir, name, &at, "the run gave git another address for a remote");
             }
         }
-    }
-
-    /// Returns true if a file at or below `path` in the git directory `dir` may have come there during the run.
-    fn has_new_file(
-        &self,
-        dir: &OwnedFd,
-        path: &Path,
-        depth: usize,
-        n_seen: &mut usize,
-    ) -> Result<bool, CallError> {
-        let Ok(listed) = untrusted::open_directory_beneath(dir, path) else {
-            let is_there = stat_at(dir, path).is_some();
-            return Ok(is_there && self.began.is_recent_below(dir, path));
-        };
-        let mut names = Vec::new();
-        untrusted::list(&listed, self.budget, |name, _| {
-            *n_seen += 1;
-            names.push(name.to_owned());
-            if *n_seen > LEGACY_REMOTES_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        if *n_seen > LEGACY_REMOTES_MAX || depth > LEGACY_REMOTES_DEPTH_MAX {
-            return Ok(true);
-        }
-        for name in names {
-            if self.has_new_file(dir, &path.join(name), depth + 1, n_seen)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// The index as it is now.
@@ -659,7 +627,10 @@ impl Compare<'_> {
             } else if !same {
                 let reason = "git's index names this repository, and another stood here before";
                 self.set_aside(&dir, ".git", &at, reason);
-            } else if !protected && self.changed(&dir, &git).unwrap_or(true) {
+            } else if !protected
+                && (self.changed(&dir, &git).unwrap_or(true)
+                    || Judge::since(self.began, self.budget).of_checkout(&dir).unwrap_or(true))
+            {
                 self.set_aside(
                     &dir,
                     ".git",
@@ -704,19 +675,8 @@ impl Compare<'_> {
 
     /// Reports a rebase that the run left unfinished and whose next steps are commands.
     fn rebase_steps(&mut self, dir: &OwnedFd) {
-        let path = Path::new("rebase-merge/git-rebase-todo");
-        if stat_at(dir, path).is_none() || !self.began.is_recent_below(dir, path) {
-            return;
-        }
-        let text = untrusted::read_beneath(dir, path, TODO_BYTES_MAX);
-        let executes = text.map_or(true, |text| {
-            text.split(|b| *b == b'\n').map(<[u8]>::trim_ascii_start).any(|line| {
-                let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-                word == b"exec" || word == b"x"
-            })
-        });
-        if executes {
-            self.report.created.push(shown(&self.index.git_dir.join(path)));
+        if Judge::since(self.began, self.budget).has_commands_as_steps(dir) {
+            self.report.created.push(shown(&self.index.git_dir.join(gitjudge::REBASE_STEPS)));
         }
     }
 
@@ -798,18 +758,59 @@ impl GitReport {
     fn note(&mut self, moved: Result<PathBuf, Errno>, from: &Path, reason: &str) {
         let path = shown(from);
         match moved {
-            Ok(to) => self.set_aside.push(SetAside {
-                path: path.clone(),
-                moved_to: shown(&to),
-                reason: reason.to_owned(),
-            }),
+            Ok(to) => {
+                let aside = SetAside {
+                    path: path.clone(),
+                    moved_to: shown(&to),
+                    reason: reason.to_owned(),
+                };
+                self.moved.insert(aside.moved_to.clone());
+                let n_bytes = aside.path.len() + aside.moved_to.len() + aside.reason.len();
+                if self.has_room(self.set_aside.len(), n_bytes) {
+                    self.set_aside.push(aside);
+                } else {
+                    self.n_unlisted += 1;
+                }
+            }
             Err(Errno::NOENT) => return,
             Err(errno) => {
                 let errno = ringfence_sys::errno_name(errno.raw_os_error());
-                self.gaps.push(format!("`{path}` could not be set aside ({errno}): {reason}"));
+                self.gap(format!("`{path}` could not be set aside ({errno}): {reason}"));
             }
         }
         self.created.push(path);
+    }
+
+    fn gap(&mut self, gap: String) {
+        if self.has_room(self.gaps.len(), gap.len()) {
+            self.gaps.push(gap);
+        } else {
+            self.n_unlisted += 1;
+        }
+    }
+
+    /// Counts a text that is to be listed after `n_before` others. A run chooses how many there are, and their length.
+    fn has_room(&mut self, n_before: usize, n_bytes: usize) -> bool {
+        let has_room =
+            n_before < ASIDE_LISTED_MAX && self.listed_bytes + n_bytes <= ASIDE_LISTED_BYTES_MAX;
+        self.listed_bytes += if has_room { n_bytes } else { 0 };
+        has_room
+    }
+
+    /// Cuts the names to as many as are listed, and says what is not.
+    fn bounded(mut self) -> Self {
+        let more = self.created.len().saturating_sub(LISTED_MAX);
+        if more > 0 {
+            self.created.truncate(LISTED_MAX);
+            self.gaps.push(format!("{more} more names appeared or were replaced than are listed"));
+        }
+        if self.n_unlisted > 0 {
+            let n = self.n_unlisted;
+            self.gaps.push(format!(
+                "{n} more entries than are listed were set aside, or could not be: search for `*{SET_ASIDE}*`"
+            ));
+        }
+        self
     }
 
     /// Renames `name` in the open directory `dir`, which is at `at`, so that git no longer finds it.
@@ -829,37 +830,6 @@ enum Change {
 struct After {
     links: Vec<PathBuf>,
     is_split: bool,
-}
-
-/// Returns true if git would execute a file of the repository in `dir`: a fresh clone has neither hooks nor a
-/// configuration that names a program.
-fn executes(dir: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
-    match untrusted::open_to_judge(dir, Path::new(".git"))? {
-        Some(git) => executes_in(&git, budget),
-        None => Ok(true),
-    }
-}
-
-/// The same of a git directory.
-fn executes_in(git: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
-    let redirects = ["commondir", "config.worktree", "modules", "worktrees"];
-    if redirects.iter().any(|name| stat_at(git, *name).is_some()) {
-        return Ok(true);
-    }
-    match untrusted::read_beneath(git, Path::new("config"), CONFIG_BYTES_MAX) {
-        Ok(bytes) if executes_by_config(&bytes) => return Ok(true),
-        Err(error) if !error.is_missing() => return Ok(true),
-        _ => {}
-    }
-    let Some(hooks) = untrusted::open_to_judge(git, Path::new("hooks"))? else {
-        return Ok(stat_at(git, "hooks").is_some());
-    };
-    let mut active = false;
-    untrusted::list(&hooks, budget, |name, _| {
-        active = !name.as_bytes().ends_with(b".sample");
-        if active { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(active)
 }
 
 /// Returns true if the file `git`, below the workspace `root`, names a worktree of the workspace's repository, and that names
@@ -901,15 +871,15 @@ fn rename_aside(
 ) -> Result<OsString, Errno> {
     let mut opened_up = false;
     let mut n = 0;
+    let mut to = [to_name, OsStr::new(SET_ASIDE)].join(OsStr::new(""));
     loop {
-        let mut to = to_name.to_owned();
-        to.push(SET_ASIDE);
-        if n > 0 {
-            to.push(format!("-{n}"));
-        }
         match rustix::fs::renameat_with(dir, name, to_dir, &to, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(to),
-            Err(Errno::EXIST) if n < ASIDE_NAMES_MAX => n += 1,
+            // The run may have taken the name, or chosen one so long.
+            Err(Errno::EXIST | Errno::NAMETOOLONG) if n < ASIDE_NAMES_MAX => {
+                n += 1;
+                to = random_name(to_name)?;
+            }
             Err(Errno::ACCESS) if !opened_up => {
                 opened_up = true;
                 ringfence_sys::give_owner_access(dir)?;
@@ -917,6 +887,16 @@ fn rename_aside(
             Err(errno) => return Err(errno),
         }
     }
+}
+
+/// A name that no run can guess.
+fn random_name(name: &OsStr) -> Result<OsString, Errno> {
+    let mut random = [0; 8];
+    rustix::rand::getrandom(&mut random, GetRandomFlags::empty())?;
+    let kept = &name.as_bytes()[..name.len().min(ASIDE_NAME_BYTES_MAX)];
+    let mut to = OsStr::from_bytes(kept).to_owned();
+    to.push(format!("{SET_ASIDE}-{}", ringfence_spec::hex(&random)));
+    Ok(to)
 }
 
 /// The stamp of a regular file in an open directory.

@@ -44,8 +44,9 @@ const KEPT_BYTES_MAX: u64 = 4 << 20;
 /// Maximum size of a request's body: the run's name, its view of the host and the state directory.
 const BODY_BYTES_MAX: usize = 8192;
 
-/// Maximum size of a supervisor's report. Real ones are far smaller: denials are bounded, and output is not part of it.
-const REPORT_BYTES_MAX: u64 = 4 << 20;
+/// Maximum size of a supervisor's report. Real ones are far smaller, also those of hostile runs: denials, connections and files
+/// set aside are bounded in number and length, and output is not part of it.
+const REPORT_BYTES_MAX: u64 = 16 << 20;
 
 /// Name under which a program is executed as a launcher.
 const LAUNCHER_NAME: &str = "ringfence-launcher";

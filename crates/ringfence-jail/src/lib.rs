@@ -10,6 +10,7 @@
 //! | `file_time` | compares time stamps of files with the start of a run |
 //! | `gitfiles` | finds links, pipes and devices among git's files |
 //! | `gitindex` | parses a git index for nested repositories |
+//! | `gitjudge` | judges a repository that a run made or could change |
 //! | `gitwatch` | compares git's files after a run with those before |
 //! | `handover` | descriptors that the child inherits |
 //! | `identity` | id maps and mounts with translated owners |
@@ -52,6 +53,7 @@ mod fake_peer;
 mod file_time;
 mod gitfiles;
 mod gitindex;
+mod gitjudge;
 mod gitwatch;
 mod handover;
 mod identity;

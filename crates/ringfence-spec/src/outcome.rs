@@ -361,13 +361,13 @@ impl Outcome {
         error.chain(self.denials.iter_mut().map(|denial| &mut denial.hint))
     }
 
-    /// The outcome of a run that never started.
+    /// The outcome of a run that never started. Of one whose supervisor died it cannot be known.
     pub fn not_started(run_id: RunId, status: Status, problem: &Problem) -> Self {
         Self {
             run_id,
             session_id: None,
             status,
-            ran: Ran::No,
+            ran: if problem.code == Code::SupervisorDied { Ran::Unknown } else { Ran::No },
             exit_code: None,
             signal: None,
             stdout: String::new(),

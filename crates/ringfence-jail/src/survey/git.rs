@@ -381,7 +381,7 @@ impl<'a, 'b> Survey<'a, 'b> {
 
     fn may_protect_another(&mut self) -> bool {
         if self.n_nested == NESTED_MAX {
-            self.too_many.insert("it has more nested repositories than are protected; those past 64 are compared after the run");
+            self.too_many.insert("it has more nested repositories than are protected; of those past 64 only configuration, hooks and index are compared after the run");
             return false;
         }
         self.n_nested += 1;

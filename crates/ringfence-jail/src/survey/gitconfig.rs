@@ -1,6 +1,7 @@
 //! Reads git's configuration files and finds the values by which they name something that git executes or obeys.
 //! Pure: takes bytes, opens nothing. A line that git would refuse is passed over, so the answer can only name too much.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// Maximum number of variables kept of one file; git's own files have some dozens.
@@ -334,6 +335,20 @@ pub(crate) fn executes(bytes: &[u8]) -> bool {
         }
         Some(Role::WorktreeConfig | Role::ObjectFormat) | None => false,
     })
+}
+
+/// Bytes of an object name in the repository of a configuration file, which includes no other.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> usize {
+    hash_bytes_by(variables(bytes))
+}
+
+/// The same by its variables.
+pub(super) fn hash_bytes_by<V: Borrow<Variable>>(variables: impl Iterator<Item = V>) -> usize {
+    let formats = variables.filter(|variable| variable.borrow().role() == Some(Role::ObjectFormat));
+    match formats.last() {
+        Some(last) if last.borrow().value.eq_ignore_ascii_case("sha256") => 32,
+        _ => 20,
+    }
 }
 
 /// Returns true if the options of an unfinished operation, a file in the format of a configuration, name a merge strategy

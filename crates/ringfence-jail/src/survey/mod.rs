@@ -8,7 +8,9 @@ mod paths;
 mod tree;
 
 pub(crate) use git::{is_git_directory, lexical};
-pub(crate) use gitconfig::{executes as executes_by_config, is_foreign_strategy, names_a_strategy};
+pub(crate) use gitconfig::{
+    executes as executes_by_config, hash_bytes, is_foreign_strategy, names_a_strategy,
+};
 pub use host::{Caller, entries_of, found, host_facts, interpreter_line};
 pub(crate) use host::{caller_ids, caller_ids_of, core_dumps};
 pub(crate) use paths::TOP_DIRECTORIES_MAX;

@@ -151,6 +151,48 @@ const ROWS: &[Row] = &[
         &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config core.fsmonitor 'touch MARK;'; truncate -s 15G .git/index"],
     )
     .then("rm .git/index; git -C zz status"),
+    row(
+        "a new repository whose index names another",
+        "true",
+        &[evil!("git init -q .; git commit -q --allow-empty -m w; add deep/ev")],
+    ),
+    row(
+        "a new repository below the workspace whose index names another",
+        "true",
+        &[evil!("git init -q proj; git -C proj commit -q --allow-empty -m p; mv deep proj; cd proj; add deep/ev")],
+    )
+    .then("git -C proj status"),
+    row(
+        "a new repository whose index names one whose index names another",
+        "true",
+        &[evil!("git init -q .; git commit -q --allow-empty -m w; git init -q mid; git -C mid commit -q --allow-empty -m m
+                 mv deep mid; (cd mid; add deep/ev); add mid")],
+    ),
+    row(
+        "an address that only old versions of git read, in a new repository",
+        "true",
+        &["git init -q .; git commit -q --allow-empty -m w; mkdir deep; git init -q --bare deep/r
+           printf '#!/bin/sh\\ntouch MARK\\n' > deep/r/hooks/pre-receive; chmod +x deep/r/hooks/pre-receive
+           mkdir -p .git/remotes; echo \"URL: $PWD/deep/r\" > .git/remotes/origin"],
+    )
+    .then("git push -q origin main"),
+    row(
+        "a repository beside the names that it could get",
+        REPOSITORY,
+        &[evil!("add deep/ev; mkdir deep/ev/.git-set-aside; for i in $(seq 100); do mkdir deep/ev/.git-set-aside-$i; done")],
+    ),
+    row(
+        "one of more repositories than are protected",
+        "for i in $(seq 70); do git init -q r$i; git -C r$i commit -q --allow-empty -m r; done",
+        &["for d in r*; do printf '[core]\\nfsmonitor = touch MARK;\\n' >> $d/.git/config; done"],
+    )
+    .then("for d in r*; do git -C $d status; done"),
+    row(
+        "a hook of one of more repositories than are protected",
+        "for i in $(seq 70); do git init -q --bare r$i; done; git init -q src; git -C src commit -q --allow-empty -m s",
+        &["for d in r*; do printf '#!/bin/sh\\ntouch MARK\\n' > $d/hooks/pre-receive; chmod +x $d/hooks/pre-receive; done"],
+    )
+    .then("for d in r*; do git -C src push -q ../$d main; done"),
     row("a link to a repository", REPOSITORY, &[evil!("ln -s deep/ev proj")]).then("cd proj; git status"),
     row(
         "a workspace that becomes a repository",
@@ -648,6 +690,21 @@ const LINKS: &[Link] = &[
         more: "chmod 0300 .git/logs; chmod 0311 .git",
         ..link("logs/HEAD", "rc", "git commit -q --allow-empty -m x")
     },
+    // In a repository that the run made.
+    Link {
+        host: "true",
+        more: "git init -q .; rmdir .git/worktrees",
+        ..link("COMMIT_EDITMSG", "rc", "git commit -q --allow-empty -m x")
+    },
+    // Its place in one name is longer than a name can be.
+    Link {
+        more: "git symbolic-ref HEAD refs/heads/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+        ..link(
+            "logs/refs/heads/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+            "rc",
+            "git commit -q --allow-empty -m x",
+        )
+    },
     bare_link("logs/refs/heads/wt", "rc", "git -C wt commit -q --allow-empty -m x"),
     bare_link("FETCH_HEAD", "rc", "git -C repo.git fetch -q . wt"),
     Link {
@@ -721,6 +778,44 @@ fn what_was_set_aside_is_named_and_can_be_put_back() {
     // A run that changes nothing of the kind moves nothing.
     let (_, outcome) = world.sh_json(&[], "echo b > b; git add b");
     assert_eq!(outcome["workspace"]["set_aside"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+/// A run chooses how many entries are moved, and not how long the report is.
+#[test]
+fn more_links_than_are_listed_are_moved_and_counted() {
+    let row = row("many links", REPOSITORY, &[]);
+    let (world, _) = prepared(&row);
+    let (_, outcome) = world.sh_json(
+        &[],
+        "for i in $(seq 400); do ln -s /nowhere .git/l$i; done; ln -sf /nowhere .git/COMMIT_EDITMSG",
+    );
+    let aside = outcome["workspace"]["set_aside"].as_array().unwrap();
+    assert_eq!(aside.len(), 256, "{outcome}");
+    let gaps = outcome["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("145 more entries than are listed were set aside"), "{gaps}");
+    let left = std::fs::read_dir(world.work().join(".git")).unwrap().flatten();
+    let left: Vec<_> = left
+        .filter(|entry| entry.file_type().unwrap().is_symlink())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| !name.contains("-set-aside"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A repository of SHA-256 names, with an index, is a plain one.
+#[test]
+fn an_ordinary_repository_that_a_run_makes_is_left_as_it_is() {
+    for script in [
+        "git init -q --object-format=sha256 . && echo a > a && git add a && git commit -qm a",
+        "git init -q . && echo a > a && git add a && git commit -qm a && git init -q sub && git -C sub commit -q --allow-empty -m s && git add sub && git commit -qm s",
+        "git init -q p && cd p && echo a > a && git add a && git commit -qm a && mkdir -p .git/branches && git checkout -q -b b",
+        "mkdir o && git -C o init -q && git -C o commit -q --allow-empty -m o && git clone -q o c && git -C c update-index --index-version 4",
+    ] {
+        let (world, _) = prepared(&row("plain", "true", &[]));
+        let (code, outcome) = world.sh_json(&[], script);
+        assert_eq!(code, 0, "{outcome}");
+        assert_eq!(outcome["workspace"]["set_aside"].as_array().unwrap().len(), 0, "{outcome}");
+    }
 }
 
 #[test]

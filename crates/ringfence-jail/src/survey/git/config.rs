@@ -299,14 +299,12 @@ pub(super) struct Config {
 
 impl Config {
     pub(super) fn new(variables: Vec<Variable>) -> Self {
-        let last = |role| variables.iter().rev().find(|v: &&Variable| v.role() == Some(role));
-        let sha256 =
-            last(Role::ObjectFormat).is_some_and(|v| v.value.eq_ignore_ascii_case("sha256"));
+        let hash_bytes = gitconfig::hash_bytes_by(variables.iter());
         // Any value that is on counts: the last one may be off, but an earlier one may be in a file that is read at
         // another time.
         let mut switches = variables.iter().filter(|v| v.role() == Some(Role::WorktreeConfig));
         let per_worktree = switches.any(|v| !gitconfig::is_no(&v.value));
-        Self { hash_bytes: if sha256 { 32 } else { 20 }, per_worktree, variables }
+        Self { variables, hash_bytes, per_worktree }
     }
 }
 
