@@ -21,7 +21,7 @@ use ringfence_plan::{
 use ringfence_spec::network::{NetworkVerdict, bundles};
 use ringfence_spec::{
     AgentRefusal, Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, Hint,
-    Layer, NetworkEvent, Problem, PublishedPort, escape_name,
+    Layer, NetworkEvent, Problem, PublishedPort, escape_name, escape_unseen,
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{EventfdFlags, PollFlags};
@@ -43,7 +43,11 @@ const EVENT_BYTES_MAX: usize = 8192;
 /// Connections listed in the outcome; further ones are only counted.
 const CONNECTIONS_MAX: usize = 1000;
 
-/// Refused lookups listed, and as many refused connections.
+/// Connections listed beyond that, to hosts that have no row yet, so that connections to one host cannot push those to another
+/// out of the list; further ones to a host are added to its last row.
+const OTHER_HOSTS_MAX: usize = 256;
+
+/// Refused lookups listed, as many refused connections, and as many failed ones.
 const REFUSED_MAX: usize = 256;
 
 /// Reports read before other events of the run are looked at.
@@ -316,6 +320,7 @@ pub(crate) struct NetworkReport {
     pub(crate) gaps: Vec<String>,
     n_lookups: usize,
     n_denied: usize,
+    n_failed: usize,
     n_made: usize,
     n_agent_refusals: usize,
     n_unlisted: u64,
@@ -690,7 +695,9 @@ impl NetworkReport {
         }
     }
 
-    fn add(&mut self, connection: Connection, pid: Option<u32>, closed: bool) {
+    fn add(&mut self, mut connection: Connection, pid: Option<u32>, closed: bool) {
+        // Parts of it are the run's own words.
+        connection.reason = connection.reason.map(|reason| escape_unseen(&reason, |_| false));
         if connection.verdict != ConnectionVerdict::Allowed {
             let same = self.connections.iter_mut().find(|known| {
                 known.verdict == connection.verdict
@@ -709,15 +716,33 @@ impl NetworkReport {
                 return;
             }
         }
+        let mut is_first_of_rule = false;
+        if connection.verdict == ConnectionVerdict::Allowed && self.n_made >= CONNECTIONS_MAX {
+            if let Some(last) = self.last_to_the_same(&connection) {
+                last.count = last.count.saturating_add(connection.count);
+                last.sent_bytes = last.sent_bytes.saturating_add(connection.sent_bytes);
+                last.received_bytes = last.received_bytes.saturating_add(connection.received_bytes);
+                last.requests = last.requests.saturating_add(connection.requests);
+                last.duration_ms += connection.duration_ms;
+                return;
+            }
+            is_first_of_rule = !self
+                .connections
+                .iter()
+                .any(|known| known.verdict == connection.verdict && known.rule == connection.rule);
+        }
         // Each kind by itself: refused lookups cannot push connections out of the list.
         let (n, most) = match (connection.verdict, connection.door) {
             (ConnectionVerdict::Denied, ConnectionDoor::Lookup) => {
                 (&mut self.n_lookups, REFUSED_MAX)
             }
             (ConnectionVerdict::Denied, _) => (&mut self.n_denied, REFUSED_MAX),
-            _ => (&mut self.n_made, CONNECTIONS_MAX),
+            (ConnectionVerdict::Failed, _) => (&mut self.n_failed, REFUSED_MAX),
+            (ConnectionVerdict::Allowed, _) => {
+                (&mut self.n_made, CONNECTIONS_MAX + OTHER_HOSTS_MAX)
+            }
         };
-        if *n >= most {
+        if *n >= most && !is_first_of_rule {
             self.n_unlisted = self.n_unlisted.saturating_add(1);
             return;
         }
@@ -726,6 +751,17 @@ impl NetworkReport {
             self.denials.push(denial(&connection, pid, closed));
         }
         self.connections.push(connection);
+    }
+
+    /// The last row of a connection to the same host.
+    fn last_to_the_same(&mut self, connection: &Connection) -> Option<&mut Connection> {
+        self.connections.iter_mut().rev().find(|known| {
+            known.verdict == connection.verdict
+                && known.host == connection.host
+                && known.port == connection.port
+                && known.rule == connection.rule
+                && known.door == connection.door
+        })
     }
 }
 

@@ -208,6 +208,52 @@ fn numbers_and_lists_of_a_helper_are_bounded() {
     assert_eq!(report.connections.len(), CONNECTIONS_MAX + REFUSED_MAX);
 }
 
+/// Neither many connections to one host, nor failed ones, nor many under one rule hide another.
+#[test]
+fn no_connection_hides_one_to_another_host() {
+    let mut reports = NetworkReport::default();
+    let made = |host: &str, rule: &str, verdict| Connection {
+        verdict,
+        rule: Some(rule.to_owned()),
+        sent_bytes: 2,
+        count: 1,
+        ..connection(host)
+    };
+    let many = CONNECTIONS_MAX + 100;
+    for n in 0..many {
+        let failed = made(&format!("{n}.fails.test"), "*.fails.test", ConnectionVerdict::Failed);
+        reports.add(failed, None, false);
+        reports.add(made("one.test", "one.test", ConnectionVerdict::Allowed), None, false);
+    }
+    reports.add(made("other.test", "other.test", ConnectionVerdict::Allowed), None, false);
+    for n in 0..many {
+        let wild = made(&format!("{n}.wild.test"), "*.wild.test", ConnectionVerdict::Allowed);
+        reports.add(wild, None, false);
+    }
+    reports.add(made("last.test", "last.test", ConnectionVerdict::Allowed), None, false);
+    let of = |host: &str| {
+        let rows: Vec<_> = reports.connections.iter().filter(|c| c.host == host).collect();
+        (rows.len(), rows.iter().map(|c| c.count).sum(), rows.iter().map(|c| c.sent_bytes).sum())
+    };
+    let n = u64::try_from(many).unwrap();
+    assert_eq!(of("one.test"), (CONNECTIONS_MAX, n, 2 * n));
+    assert_eq!(of("other.test"), (1, 1, 2));
+    assert_eq!(of("last.test"), (1, 1, 2));
+    let most = CONNECTIONS_MAX + OTHER_HOSTS_MAX + REFUSED_MAX + 1;
+    assert!(reports.connections.len() <= most);
+}
+
+/// The path of a refused request stays in its line.
+#[test]
+fn a_reason_has_no_character_that_is_not_seen() {
+    let mut reports = NetworkReport::default();
+    let reason = Some("`GET /\u{2028}x\u{202e}y\u{9b}z`".to_owned());
+    reports.add(Connection { reason, ..connection("a.test") }, None, false);
+    let shown = format!("{:?}{:?}", reports.connections, reports.denials);
+    assert!(shown.contains("u{2028}x"), "{shown}");
+    assert!(!shown.contains(['\u{2028}', '\u{202e}', '\u{9b}']), "{shown}");
+}
+
 #[test]
 fn a_stopped_helper_is_killed_at_the_next_look() {
     let (mut capture, helper) = capture();

@@ -72,8 +72,7 @@ pub(crate) async fn serve(
         stream.reset_on_close();
         return;
     }
-    let has_secret = state.secrets.has(&request.host, port);
-    if state.interception.is_some() && (has_secret || is_judged && port != HTTP) {
+    if reads_requests_in_tls(&state, &request.host, port) {
         return intercept::serve(state, stream, request).await;
     }
     match port {
@@ -81,6 +80,25 @@ pub(crate) async fn serve(
         HTTP => plain(state, stream, request, dialled).await,
         _ => opaque(&state, stream, request, dialled).await,
     }
+}
+
+/// Returns true if TLS to a host ends in this helper, which makes its own connections for the requests.
+fn reads_requests_in_tls(state: &State, host: &Host, port: u16) -> bool {
+    let is_judged = state.judges_requests(host) && port != HTTP;
+    state.interception.is_some() && (is_judged || state.secrets.has(host, port))
+}
+
+/// Makes the connection that a client of the proxy asks for, before it is told that there is one; `None` where the requests in
+/// it are read and dialled for.
+pub(crate) async fn dial_first(
+    state: &State,
+    request: &Request,
+    port: u16,
+) -> Result<Option<Dialled>, Refusal> {
+    if reads_requests_in_tls(state, &request.host, port) {
+        return dial::allowed(state, &request.host, port).map(|_| None);
+    }
+    dial::dial(state, request).await.map(Some)
 }
 
 /// TLS: its handshake must name the host that was asked for.

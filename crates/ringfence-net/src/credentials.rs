@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::auth_fields::{authenticates, replace_in_query};
 use crate::report::Reporter;
 
 /// A file is read again before a request if its value is older.
@@ -156,12 +157,12 @@ pub(crate) struct Scoped {
 #[derive(Default)]
 pub(crate) struct Scopes(Vec<Scoped>);
 
-/// Reason that a request is refused.
+/// A placeholder where its value does not go.
 pub(crate) struct Misplaced {
     /// Name of the secret.
     pub(crate) name: String,
-    /// Its scope.
-    pub(crate) scope: String,
+    /// The reason, in words for the run.
+    pub(crate) reason: String,
 }
 
 impl Scopes {
@@ -192,6 +193,11 @@ impl Scopes {
     /// Returns true if requests to this host are read to put a credential in.
     pub(crate) fn has(&self, host: &Host, port: u16) -> bool {
         self.0.iter().any(|s| s.is_for(host, port))
+    }
+
+    /// Returns true if requests to this host carry a credential below a path only.
+    pub(crate) fn judge_paths(&self, host: &Host, port: u16) -> bool {
+        self.0.iter().any(|s| s.is_for(host, port) && s.grant.path != "/")
     }
 
     /// Has values for this host read again that may have been replaced, and waits for them.
@@ -265,21 +271,31 @@ impl Scopes {
             let grant = &scoped.grant;
             let in_scope =
                 tls && grant.port == port && grant.target() == *host && grant.covers(&path);
-            let misplaced = || Misplaced {
-                name: grant.name.clone(),
-                scope: format!("{}{}", grant.host, grant.path),
+            let misplaced = || {
+                let name = grant.name.clone();
+                let reason = if in_scope {
+                    format!(
+                        "the placeholder of `{name}` is for fields that authenticate only, such as `Authorization`, `Cookie`, `X-Api-Key` or `?access_token=`"
+                    )
+                } else {
+                    format!("the placeholder of `{name}` is for {}{} only", grant.host, grant.path)
+                };
+                Misplaced { name, reason }
             };
             if path_and_query.contains(&scoped.placeholder) {
-                if !in_scope || path.contains(&scoped.placeholder) {
-                    return Err(misplaced());
-                }
-                *path_and_query = path_and_query.replace(&scoped.placeholder, &scoped.value());
+                let query = path_and_query.split_once('?').filter(|_| in_scope);
+                let replaced = query.filter(|(path, _)| !path.contains(&scoped.placeholder));
+                let replaced = replaced.and_then(|(path, query)| {
+                    let query = replace_in_query(query, &scoped.placeholder, &scoped.value())?;
+                    Some(format!("{path}?{query}"))
+                });
+                *path_and_query = replaced.ok_or_else(misplaced)?;
                 is_carried = true;
             }
             for (name, value) in headers.iter_mut() {
                 let is_basic = *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION;
                 let Some(replaced) = scoped.replaced(value.as_bytes(), is_basic) else { continue };
-                if !in_scope {
+                if !in_scope || !authenticates(name.as_str()) {
                     return Err(misplaced());
                 }
                 *value = HeaderValue::from_bytes(&replaced).map_err(|_| misplaced())?;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use ringfence_spec::network::{Dial, Grant, Host, NetworkLimitKind, NetworkVerdict, UpstreamProxy};
+use ringfence_spec::network::{
+    Dial, Grant, Host, NetworkLimitKind, NetworkVerdict, UpstreamProxy, canonical,
+};
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -164,10 +166,11 @@ async fn through(
 fn check(grant: &Grant<'_>, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, Refusal> {
     let mut checked = Vec::new();
     let mut refused = None;
-    for address in addresses {
-        match grant.may_dial(*address).and_then(|()| not_own(grant, *address)) {
-            Ok(()) => checked.push(*address),
-            Err(reason) => refused = refused.or(Some((*address, reason))),
+    // The kernel dials an IPv4 address for an IPv6 one that holds it: that one is judged, and no other is dialled.
+    for address in addresses.iter().copied().map(canonical) {
+        match grant.may_dial(address).and_then(|()| not_own(grant, address)) {
+            Ok(()) => checked.push(address),
+            Err(reason) => refused = refused.or(Some((address, reason))),
         }
     }
     match refused {

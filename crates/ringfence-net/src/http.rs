@@ -15,14 +15,14 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderMap, HeaderName,
-    HeaderValue, IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue,
+    IF_RANGE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
 use ringfence_spec::network::{Host, NetworkLimitKind};
-use ringfence_spec::{ConnectionDoor, SECRET_RULE};
+use ringfence_spec::{ConnectionDoor, SECRET_RULE, escape_name};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
@@ -40,6 +40,15 @@ struct OwnAnswer {
     status: StatusCode,
     words: String,
 }
+
+/// Header fields that some servers take for the method or the path of a request.
+const REPLACING_FIELDS: [&str; 5] = [
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
 
 /// Characters of a refused request's path that are shown.
 const PATH_CHARS_SHOWN: usize = 100;
@@ -182,12 +191,12 @@ impl Session {
             return Err(text(StatusCode::BAD_REQUEST, "ringfence: CONNECT needs HOST:PORT"));
         };
         let record = self.request(host.clone(), port);
-        let dialled = dial::dial(&self.state, &record).await;
+        let dialled = connection::dial_first(&self.state, &record, port).await;
         let dialled = dialled.map_err(|refusal| refuse(&record, &refusal, port))?;
         let state = Rc::clone(&self.state);
         let tunnel = tokio::task::spawn_local(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
-                connection::serve(state, TokioIo::new(upgraded), record, Some(dialled)).await;
+                connection::serve(state, TokioIo::new(upgraded), record, dialled).await;
             }
         });
         self.tunnel.replace(Some(tunnel));
@@ -242,6 +251,10 @@ impl Session {
                     "ringfence: an upgrade that was not asked for",
                 ));
             };
+            if has_secret && !self.state.secrets.keep_lengths() {
+                let words = "ringfence: the credential for this host has another length than its placeholder, so it could not be taken out of what follows the upgrade";
+                return Err(text(StatusCode::BAD_GATEWAY, words));
+            }
             let server_upgrade = hyper::upgrade::on(&mut response);
             let values = if has_secret { self.state.secrets.equal_lengths() } else { Vec::new() };
             // Kept until the tunnel ends, so that its bytes are counted.
@@ -260,7 +273,7 @@ impl Session {
                 upstream.sender = Some(sender);
             }
         }
-        if has_secret && is_readable(response.headers()) {
+        if has_secret {
             let streams = self.state.secrets.streams();
             if !self.state.secrets.keep_lengths() {
                 response.headers_mut().remove(CONTENT_LENGTH);
@@ -278,11 +291,22 @@ impl Session {
         port: u16,
     ) -> Result<(), OwnAnswer> {
         let (method, path) = (request.method().as_str(), request.uri().path());
+        let is_judged = self.state.judges_requests(host);
+        let replaces = if is_judged || self.state.secrets.judge_paths(host, port) {
+            REPLACING_FIELDS.iter().find(|name| request.headers().contains_key(**name))
+        } else {
+            None
+        };
         let mut rules = self.state.plan.requests.iter().filter(|rule| rule.is_about(host, port));
-        let refusal = if self.state.judges_requests(host) && !rules.any(|r| r.matches(method, path))
-        {
+        let refusal = if let Some(name) = replaces {
+            let reason = format!(
+                "requests to {host} are judged by method and path, which `{name}` would replace"
+            );
+            Refusal { rule: Some("net_request".to_owned()), ..Refusal::denied(reason) }
+        } else if is_judged && !rules.any(|r| r.matches(method, path)) {
             // A part of the path is enough to recognise it.
             let path: String = path.chars().take(PATH_CHARS_SHOWN).collect();
+            let path = escape_name(&path);
             let reason = format!("no rule about requests to {host} allows `{method} {path}`");
             Refusal { rule: Some("net_request".to_owned()), ..Refusal::denied(reason) }
         } else {
@@ -462,8 +486,7 @@ impl Session {
             headers.insert(UPGRADE, upgrade.clone());
         }
         let put = self.state.secrets.put_in(host, port, tls, &mut path, headers);
-        let carried = put.map_err(|Misplaced { name, scope }| {
-            let reason = format!("the placeholder of `{name}` is for {scope} only");
+        let carried = put.map_err(|Misplaced { name, reason }| {
             let rule = Some(format!("{SECRET_RULE}{name}"));
             let refusal = Refusal { rule, ..Refusal::denied(reason) };
             refuse(&self.request(host.clone(), port), &refusal, port)
@@ -514,14 +537,6 @@ where
         let _ = driver.with_upgrades().await;
     });
     Ok(sender)
-}
-
-/// Returns true for a body in which a text can be found.
-fn is_readable(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).iter().all(|value| {
-        let value = value.as_bytes().trim_ascii();
-        value.is_empty() || value.eq_ignore_ascii_case(b"identity")
-    })
 }
 
 /// A body in which credentials are replaced by their placeholders, part by part as they arrive.

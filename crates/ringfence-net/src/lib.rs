@@ -3,6 +3,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `auth_fields` | tells fields that authenticate from those that a host shows |
 //! | `authority` | a certificate authority for one run |
 //! | `captured` | connections that a program made to any address |
 //! | `connection` | one connection whose host is known: judge its protocol, dial, relay |
@@ -26,6 +27,7 @@
 //! | `ssh_agent` | requests to the user's SSH agent, each judged |
 //! | `ssh_key` | SSH's encodings, fingerprints and signatures |
 
+mod auth_fields;
 pub mod authority;
 mod captured;
 mod connection;

@@ -9,7 +9,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::connection::{self, Stream as _};
-use crate::dial;
 use crate::helper::State;
 use crate::http::{self, Target};
 use crate::relay::Rewound;
@@ -67,14 +66,14 @@ async fn socks(state: Rc<State>, mut stream: TcpStream, client: SocketAddr) {
     };
     let request =
         Request::new(&state.reporter, host, Some(port), ConnectionDoor::Socks, Some(client));
-    match dial::dial(&state, &request).await {
+    match connection::dial_first(&state, &request, port).await {
         Ok(dialled) => {
             if stream.write_all(&SocksReply::Succeeded.to_bytes()).await.is_err() {
                 stream.reset_on_close();
                 return;
             }
             let stream = Rewound::new(handshake.into_rest(), stream);
-            connection::serve(state, stream, request, Some(dialled)).await;
+            connection::serve(state, stream, request, dialled).await;
         }
         Err(refusal) => {
             request.refused(&refusal);

@@ -77,7 +77,7 @@ pub struct Connection {
     pub duration_ms: f64,
     /// The program that asked, if it was observed.
     pub program: Option<String>,
-    /// Number of times the same refusal was seen.
+    /// Number of connections in this row: the same refusal each time, or more connections to one host than have rows.
     pub count: u64,
 }
 

@@ -153,8 +153,10 @@ pub enum RouteKind {
     Other,
 }
 
-/// Asks the kernel which kind of route it would use for an address now.
+/// Asks the kernel which kind of route it would use for an address now; of IPv4 inside IPv6, for the IPv4 address, which is
+/// what it dials.
 pub fn route_kind(address: IpAddr) -> Result<RouteKind, CallError> {
+    let address = address.to_canonical();
     let (family, bits, bytes) = match address {
         IpAddr::V4(v4) => (libc::AF_INET, 32, v4.octets().to_vec()),
         IpAddr::V6(v6) => (libc::AF_INET6, 128, v6.octets().to_vec()),
@@ -504,6 +506,7 @@ mod tests {
             ("127.0.0.1", RouteKind::Local),
             ("127.3.2.1", RouteKind::Local),
             ("::1", RouteKind::Local),
+            ("::ffff:127.0.0.1", RouteKind::Local),
         ] {
             assert_eq!(route_kind(address.parse().unwrap()).unwrap(), kind, "{address}");
         }

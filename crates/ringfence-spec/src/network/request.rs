@@ -42,20 +42,55 @@ impl RequestRule {
 /// Returns true if a path is below a prefix of whole segments: `/v1` covers `/v1/x`, not `/v10`. A path that climbs, or
 /// that servers read in different ways, is below `/` only.
 pub fn covers_path(prefix: &str, path: &str) -> bool {
-    let climbs = path.split('/').any(|part| {
-        // Some servers decode twice.
-        let part = part.to_ascii_lowercase().replace("%25", "%");
-        let part = part.replace("%25", "%").replace("%2e", ".").replace("%3b", ";");
-        // Some servers cut a segment at a semicolon: `..;x` climbs there.
-        matches!(part.split(';').next(), Some("." | ".."))
-    });
-    let lower = path.to_ascii_lowercase().replace("%25", "%").replace("%25", "%");
-    let unclear = ["%2f", "%5c", "%00", "//", "\\"].iter().any(|text| lower.contains(text));
-    if climbs || unclear {
+    if is_unclear(path) {
         return prefix == "/";
     }
     let prefix = prefix.trim_end_matches('/');
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Times that a path may be decoded on its way: by a server, and by what stands before and behind it.
+const DECODINGS_MAX: usize = 3;
+
+/// Returns true if a path climbs, or has another number of segments, once it is decoded so often; or could be decoded on.
+fn is_unclear(path: &str) -> bool {
+    let mut bytes = path.as_bytes().to_vec();
+    let n_segments = bytes.split(|b| *b == b'/').count();
+    for _ in 0..=DECODINGS_MAX {
+        let mut segments = bytes.split(|b| *b == b'/');
+        // Some servers cut a segment at a semicolon: `..;x` climbs there.
+        let climbs = segments
+            .any(|segment| matches!(segment.split(|b| *b == b';').next(), Some(b"." | b"..")));
+        let is_other = bytes.split(|b| *b == b'/').count() != n_segments;
+        let is_strange = bytes.contains(&b'\\') || bytes.contains(&0);
+        if climbs || is_other || is_strange || bytes.windows(2).any(|two| two == b"//") {
+            return true;
+        }
+        let decoded = percent_decoded(&bytes);
+        if decoded == bytes {
+            return false;
+        }
+        bytes = decoded;
+    }
+    true
+}
+
+/// Decodes `%2F` and the like once, and leaves everything else.
+fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let value = (*byte == b'%').then(|| Some(digit(at + 1)? * 16 + digit(at + 2)?)).flatten();
+        if let Some(value) = value.and_then(|value| u8::try_from(value).ok()) {
+            decoded.push(value);
+            at += 3;
+        } else {
+            decoded.push(*byte);
+            at += 1;
+        }
+    }
+    decoded
 }
 
 impl FromStr for RequestRule {
@@ -175,11 +210,40 @@ mod tests {
             ("GET", "/v1/%252e%252E/v2", false),
             ("GET", "/v1/x%252f../v2", false),
             ("GET", "/v1/100%25", true),
+            ("GET", "/v1/a%20b%2Ec%3Bd", true),
+            ("GET", "/v1/%25%32%65%25%32%65/v2", false),
+            ("GET", "/v1/x%25%32%66../v2", false),
+            ("GET", "/v1/x%25%35%63..", false),
+            ("GET", "/v1/%25%32%35%25%33%32%25%36%35/v2", false),
+            ("GET", "/v1/%25252525", false),
             ("GET", "/v1/..%2fv2", false),
             ("GET", "/v1//../v2", false),
             ("GET", "/v1/a\\..\\b", false),
         ] {
             assert_eq!(rule.matches(method, path), matches, "{method} {path}");
+        }
+    }
+
+    /// However a path that climbs is spelled, three decodings or fewer away, it is below `/` only.
+    #[test]
+    fn no_spelling_of_a_climb_is_below_a_prefix() {
+        fn spelled(text: &str, times: usize, seed: &mut u64) -> String {
+            (0..times).fold(text.to_owned(), |text, _| {
+                let one = |c: char| {
+                    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    match (*seed >> 61, c) {
+                        (0..=3, _) => format!("%{:02x}", u32::from(c)),
+                        _ => c.to_string(),
+                    }
+                };
+                text.chars().map(one).collect()
+            })
+        }
+        let mut seed = 7;
+        for round in 0..4000 {
+            let climb = ["..", "../", "/..", "..;x", "a/../..", "\\"][round % 6];
+            let path = format!("/v1/{}/v2", spelled(climb, round % 4, &mut seed));
+            assert!(!covers_path("/v1", &path) && covers_path("/", &path), "{path}");
         }
     }
 }

@@ -125,11 +125,26 @@ fn placeholder_elsewhere(servers: &Servers) {
 curl -sS -H "Authorization: Bearer $TOKEN" http://allowed.test/v1/x
 curl -sS "http://plain.test/?t=$TOKEN"
 curl -sS -u "user:$TOKEN" http://plain.test/
+curl -sS -H "x-amz-meta-a: $TOKEN" https://allowed.test/v1/stored
+curl -sS -H "x-amz-meta-api-key: $TOKEN" https://allowed.test/v1/stored
+curl -sS "https://allowed.test/v1/shown?title=$TOKEN"
+curl -sS "https://allowed.test/v1/shown?key=a$TOKEN"
+curl -sS "https://allowed.test/v1/%25%32%65%25%32%65/v2?key=$TOKEN"
+curl -sS -H "X-Original-URL: /v2" https://allowed.test/v1/other
+curl -sS "https://allowed.test/v1/by-query?access_token=$TOKEN" -H "X-Api-Key: $TOKEN"
 curl -sS https://allowed.test/v2/without"#;
     let (code, json) = world.sh_json(&flags, script);
     let ran = Outcome(code, json);
     ran.says("the placeholder of `TOKEN` is for allowed.test/v1 only").says("GET /v2/without");
-    assert_eq!(servers.requests().len(), 1, "{:#?}", servers.requests());
+    ran.says("the placeholder of `TOKEN` is for fields that authenticate only");
+    ran.says("judged by method and path, which `x-original-url` would replace");
+    let requests = servers.requests();
+    assert!(
+        requests[0].contains(&format!("GET /v1/by-query?access_token={CANARY} "))
+            && requests[0].contains(&format!("x-api-key: {CANARY}")),
+        "{requests:#?}"
+    );
+    assert_eq!(servers.requests().len(), 2, "{:#?}", servers.requests());
     ran.denied(&["connect(plain.test:80)", "placeholder of `TOKEN`"]);
     let alerts = world.ringfence(&["audit", "export", "--format", "jsonl"]);
     assert!(alerts.stdout.contains("misplaced_secret"), "{} {}", alerts.stdout, alerts.stderr);

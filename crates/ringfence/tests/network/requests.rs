@@ -18,7 +18,8 @@ fn requests_by_method_and_path(servers: &Servers) {
         say -X POST -d x https://allowed.test/v1/posted; say --path-as-is https://allowed.test/v1/../v2
         say https://allowed.test/v2; say http://allowed.test/v10; say -I https://allowed.test/v1/head
         say -x http://127.0.0.1:3128 https://allowed.test/v2/tunnel; say -X POST -d x https://allowed.test/hook
-        say --cacert ca.pem https://other.test/anything";
+        say --cacert ca.pem https://other.test/anything
+        say -H 'X-HTTP-Method-Override: DELETE' https://allowed.test/v1/ok; say https://allowed.test/v1/%25%32%65%25%32%65/v2";
     let flags = [
         "--net",
         rules,
@@ -36,7 +37,7 @@ fn requests_by_method_and_path(servers: &Servers) {
         .collect();
     assert_eq!(
         codes,
-        ["200", "200", "403", "403", "403", "403", "200", "403", "200", "200"],
+        ["200", "200", "403", "403", "403", "403", "200", "403", "200", "200", "403", "403"],
         "{}",
         ran.1
     );

@@ -596,10 +596,17 @@ print(tcp('allowed.test', {GREETING}).recv(4))"
 
 fn own_public_address(servers: &Servers) {
     servers.name("own.test", &[[ip("93.184.216.34")]]);
+    servers.name("mapped.test", &[[ip("::ffff:93.184.216.37")]]);
     let script = "curl -sS -m 5 http://93.184.216.34/; curl -sS -m 5 --proxy http://127.0.0.1:3128 http://93.184.216.35/
-curl -sS -m 5 --socks5-hostname 127.0.0.1:3128 http://93.184.216.36/; curl -sS -m 5 http://own.test/";
+curl -sS -m 5 --socks5-hostname 127.0.0.1:3128 http://93.184.216.36/; curl -sS -m 5 http://own.test/; curl -sS -m 5 http://mapped.test/";
     let ran = sh(&world_of(servers), "allow:*", script);
-    for host in ["93.184.216.34:80", "93.184.216.35:80", "93.184.216.36:80", "own.test:80"] {
+    for host in [
+        "93.184.216.34:80",
+        "93.184.216.35:80",
+        "93.184.216.36:80",
+        "own.test:80",
+        "mapped.test:80",
+    ] {
         let denied = ran.1["denials"].as_array().unwrap().iter().any(|denial| {
             denial["subject"] == format!("connect({host})").as_str()
                 && denial["argument"]
