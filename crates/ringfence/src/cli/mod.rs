@@ -397,7 +397,7 @@ pub(crate) struct SessionArgs {
 pub(crate) enum SessionCommand {
     /// Make a session and print its id
     New {
-        /// Its files cannot be changed by the file tools
+        /// Its files cannot be changed, by tools or by runs
         #[arg(long)]
         read_only: bool,
     },
