@@ -500,6 +500,14 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> RunVerdict {
         (_, Ending::Swept) => End::Swept,
     };
     let mut verdict = verdict::judge(end, kind, &plan.limits, None);
+    if let (Some(cause), Some(error)) = (&finished.unmeasured, &mut verdict.error) {
+        let what = if end == End::Cpu { "CPU time" } else { "memory" };
+        error.message = format!(
+            "the run's {what} could not be measured ({cause}), which counts as more than the limit, and the run was killed"
+        );
+        // A higher limit could not be measured either.
+        error.hint = None;
+    }
     // Report the kernel's wait status even if a limit decided: a shell reports its child's death as its own exit code.
     (verdict.exit_code, verdict.signal) = match finished.ending {
         Ending::Exited(code) => (Some(code), None),

@@ -1,7 +1,7 @@
 //! A cgroup leaf for one run: limits set before the first process, counters read after the last, removed with the run.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use rustix::rand::GetRandomFlags;
 
 use crate::locked_dir::{self, ABANDONED_AFTER};
-use crate::proc::start_ticks;
+use crate::proc::{if_there, start_ticks};
 
 /// Prefix of every leaf's name, used by nothing else in the tree.
 const PREFIX: &str = "ringfence-";
@@ -302,12 +302,18 @@ impl Leaf {
         self.oom.as_ref().map(AsFd::as_fd)
     }
 
-    /// CPU time of the whole tree so far.
-    pub(crate) fn cpu_micros(&self) -> Option<u64> {
-        match self.version {
-            Version::V2 => keyed(&self.fds[0], "cpu.stat", "usage_usec"),
-            Version::V1 => number(self.fds.get(2)?, "cpuacct.usage").map(|ns| ns / 1000),
-        }
+    /// CPU time of the whole tree so far, if it is counted here. An error if the counter cannot be read now.
+    pub(crate) fn cpu_micros(&self) -> io::Result<Option<u64>> {
+        let (dir, file) = match self.version {
+            Version::V2 => (self.fds.first(), "cpu.stat"),
+            Version::V1 => (self.fds.get(2), "cpuacct.usage"),
+        };
+        let Some(dir) = dir else { return Ok(None) };
+        let Some(text) = if_there(text_in(dir, file))? else { return Ok(None) };
+        Ok(match self.version {
+            Version::V2 => keyed_in(&text, "usage_usec"),
+            Version::V1 => number_in(&text).map(|ns| ns / 1000),
+        })
     }
 
     /// Reads the counters.
@@ -488,18 +494,27 @@ fn oom_event(memory: &OwnedFd) -> Result<OwnedFd, CallError> {
     Ok(event)
 }
 
-fn text_in(dir: &OwnedFd, file: &str) -> Option<String> {
+fn text_in(dir: &OwnedFd, file: &str) -> io::Result<String> {
+    let opened = open_in(dir, file, OFlags::RDONLY).map_err(|error| error.errno)?;
     let mut text = String::new();
-    fs::File::from(open_in(dir, file, OFlags::RDONLY).ok()?).read_to_string(&mut text).ok()?;
-    Some(text)
+    fs::File::from(opened).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn number(dir: &OwnedFd, file: &str) -> Option<u64> {
-    text_in(dir, file)?.trim().parse().ok()
+    number_in(&text_in(dir, file).ok()?)
+}
+
+fn number_in(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
 }
 
 fn keyed(dir: &OwnedFd, file: &str, key: &str) -> Option<u64> {
-    text_in(dir, file)?.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+    keyed_in(&text_in(dir, file).ok()?, key)
+}
+
+fn keyed_in(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
 }
 
 #[cfg(test)]

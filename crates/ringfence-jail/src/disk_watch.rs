@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, StatxFlags};
 
 use crate::file_time::StartTimes;
 use crate::memory_watch::{SHARED_NAMES, for_each_mapping, has_ended};
-use crate::proc::{is_zombie, tasks};
+use crate::proc::{if_there, is_zombie, tasks};
 
 /// Time that one check walks through a workspace, which delays a deadline by at most as much.
 const WALK_STEP: Duration = Duration::from_millis(50);
@@ -188,7 +188,11 @@ impl DeletedFiles {
         let mut found = Self::default();
         for pid in processes {
             // A thread that has ended, and waits to be reaped, holds nothing.
-            let alive: Vec<i32> = tasks(*pid).into_iter().filter(|tid| !is_zombie(*tid)).collect();
+            let Ok(tasks) = tasks(*pid) else {
+                found.may_be_hidden = true;
+                break;
+            };
+            let alive: Vec<i32> = tasks.into_iter().filter(|tid| !is_zombie(*tid)).collect();
             // Threads need not share their descriptors.
             let shares = |tid: &i32| {
                 alive.first().is_some_and(|first| {
@@ -271,7 +275,8 @@ impl DeletedFiles {
 
 /// Returns true if descriptors wait in the socket with this fdinfo.
 fn carries_descriptors(fdinfo: &str) -> bool {
-    let text = read_kernel_file(fdinfo).unwrap_or_default();
+    let Ok(text) = if_there(read_kernel_file(fdinfo)) else { return true };
+    let text = text.unwrap_or_default();
     let n = text.lines().find_map(|line| line.strip_prefix("scm_fds:")).map(str::trim);
     n.is_some_and(|n| n != "0")
 }

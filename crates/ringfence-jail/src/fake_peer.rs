@@ -1,8 +1,10 @@
 //! Peers for tests: real processes that do what a test tells them, and descriptors that tell whether they were closed.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::process::Command;
 
 use ringfence_plan::seccomp::{
     Arch, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -13,9 +15,13 @@ use ringfence_spec::{
     ResourceFence, Span, SyscallFence, Tier,
 };
 use ringfence_sys::Program;
+use ringfence_testing::BoundedCommand as _;
 pub(crate) use ringfence_testing::{Lent, SOON, hang_up, send_packet as send, soon};
 use rustix::event::PollFlags;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, setrlimit};
+
+/// Variable of a process started by [`is_alone`].
+const ALONE: &str = "RINGFENCE_TEST_ALONE";
 
 /// A process that only the code under test waits for. Dropping it kills it.
 pub(crate) struct FakeProcess {
@@ -77,6 +83,38 @@ impl Drop for FakeProcess {
         let id = rustix::process::WaitId::PidFd(self.pidfd.as_fd());
         let _ = rustix::process::waitid(id, rustix::process::WaitIdOptions::EXITED);
     }
+}
+
+/// Returns true in a process of its own, whose limits the test may change: the test calls this first, with its name, and returns if
+/// it is false. Then the test has passed in such a process.
+pub(crate) fn is_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ALONE, "1");
+    let output = again.bounded_output().unwrap();
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b));
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}\n{stderr}");
+    false
+}
+
+/// Limits the descriptors of this process, which must be alone.
+pub(crate) fn limit_descriptors(n: u64) {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(n), maximum }).unwrap();
+}
+
+/// Does something while this process, which must be alone, can open nothing.
+pub(crate) fn without_descriptors<T>(work: impl FnOnce() -> T) -> T {
+    let before = getrlimit(Resource::Nofile);
+    // The lowest number that is free.
+    let next = File::open("/dev/null").unwrap().as_raw_fd();
+    limit_descriptors(next.try_into().unwrap());
+    assert!(File::open("/dev/null").is_err());
+    let done = work();
+    setrlimit(Resource::Nofile, before).unwrap();
+    done
 }
 
 /// Waits for a file that a process makes when it is ready.

@@ -6,6 +6,7 @@
 //! | `cgroup` | a cgroup leaf for one run |
 //! | `channel` | messages between supervisor and run |
 //! | `child` | executes the plan's steps in the forked child |
+//! | `descriptors` | keeps descriptors of the supervisor free for its own work |
 //! | `disk_watch` | growth of a writable directory, deleted files included |
 //! | `file_time` | compares time stamps of files with the start of a run |
 //! | `gitfiles` | finds links, pipes and devices among git's files |
@@ -47,6 +48,7 @@
 mod cgroup;
 mod channel;
 mod child;
+mod descriptors;
 mod disk_watch;
 #[cfg(test)]
 mod fake_peer;

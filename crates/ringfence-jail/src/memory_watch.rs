@@ -1,13 +1,13 @@
 //! Memory of a run without a cgroup: what its processes have, each page once, as far as `/proc` shows it.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::ops::ControlFlow;
 
 use ringfence_sys::{open_kernel_file, read_kernel_file};
 use rustix::io::Errno;
 
-use crate::proc::{line_of, numbers, tasks};
+use crate::proc::{if_there, line_of, numbers, tasks};
 
 /// Names of shared memory without a file in `maps`, with and without a name given by a program.
 pub(crate) const SHARED_NAMES: &[&str] = &["/dev/zero (deleted)", "[anon_shmem:", "/SYSV"];
@@ -30,23 +30,30 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn of(pid: i32) -> Option<Self> {
-        Self::by(pid).or_else(|| tasks(pid).into_iter().find_map(Self::by))
+    /// Returns `None` for a process without memory.
+    pub(crate) fn of(pid: i32) -> io::Result<Option<Self>> {
+        if let Some(member) = Self::by(pid)? {
+            return Ok(Some(member));
+        }
+        tasks(pid)?.into_iter().find_map(|tid| Self::by(tid).transpose()).transpose()
     }
 
     /// Reads it by one thread, if that is alive.
-    fn by(tid: i32) -> Option<Self> {
-        let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{tid}/statm"))?, 0)?;
+    fn by(tid: i32) -> io::Result<Option<Self>> {
+        let line = line_of(&format!("/proc/{tid}/statm"))?;
+        let Some([mapped, resident, of_files]) = line.and_then(|line| numbers(&line, 0)) else {
+            return Ok(None);
+        };
         let page = ringfence_sys::page_bytes();
         let anonymous = resident.saturating_sub(of_files) * page;
-        (mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous })
+        Ok((mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous }))
     }
 
     /// Bytes of its page tables, which a process can grow at will by mapping enough, and of its swapped-out memory.
-    pub(crate) fn tables_and_swapped(&self) -> (u64, u64) {
-        let text = self.text("status").unwrap_or_default();
+    pub(crate) fn tables_and_swapped(&self) -> io::Result<(u64, u64)> {
+        let text = if_there(self.text("status"))?.unwrap_or_default();
         let bytes = |key| in_kib(&text, key).unwrap_or(0) * 1024;
-        (bytes("VmPTE:"), bytes("VmSwap:"))
+        Ok((bytes("VmPTE:"), bytes("VmSwap:")))
     }
 
     /// Anonymous memory, resident and swapped, with shared pages divided among their users. Falls back to the resident
@@ -71,13 +78,13 @@ impl Member {
         self.mapped.saturating_sub(private)
     }
 
-    pub(crate) fn text(&self, file: &str) -> std::io::Result<String> {
+    pub(crate) fn text(&self, file: &str) -> io::Result<String> {
         read_kernel_file(format!("/proc/{}/{file}", self.tid))
     }
 }
 
 /// Returns true if a file of a process cannot be read because the process has ended.
-pub(crate) fn has_ended(error: &std::io::Error) -> bool {
+pub(crate) fn has_ended(error: &io::Error) -> bool {
     let ended = [Errno::NOENT, Errno::SRCH].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|errno| ended.contains(&errno))
 }
@@ -108,7 +115,7 @@ pub(crate) fn proportional_bytes(members: &[Member]) -> u64 {
 
 /// Anonymous memory of a process, whichever of its threads live.
 pub fn anonymous_bytes(pid: u32) -> Option<u64> {
-    Some(Member::of(i32::try_from(pid).ok()?)?.anonymous)
+    Some(Member::of(i32::try_from(pid).ok()?).ok()??.anonymous)
 }
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
@@ -149,7 +156,8 @@ pub(crate) fn shared_bytes(members: &[Member]) -> u64 {
         // Ringfence's own processes cannot be read: the run's PID 1, and a child before it executes the program. Each maps
         // the same binary as this process.
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let own = Member::of(own).map_or(0, |member| member.shared_bytes_max());
+        let own = Member::of(own).ok().flatten();
+        let own = own.map_or(0, |member| member.shared_bytes_max());
         hidden = hidden.saturating_sub(own.saturating_mul(2));
     }
     objects.values().sum::<u64>().saturating_add(hidden)
@@ -159,7 +167,7 @@ pub(crate) fn shared_bytes(members: &[Member]) -> u64 {
 pub(crate) fn for_each_mapping(
     pid: i32,
     mut each: impl FnMut(&str) -> ControlFlow<()>,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let mut lines = BufReader::new(open_kernel_file(format!("/proc/{pid}/maps"))?);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {

@@ -15,7 +15,7 @@ fn a_process_that_hides_its_mappings_counts_with_all_of_them() {
     );
     let process = FakeProcess::of(&format!("exec python3 -I -c '{code}'"));
     wait_for_file(&ready);
-    let members = [Member::of(process.pid).unwrap()];
+    let members = [Member::of(process.pid).unwrap().unwrap()];
     let (maps, bytes) = as_ordinary_user(|| (members[0].text("maps"), shared_bytes(&members)));
     assert!(maps.is_err(), "its mappings can be read");
     // Less the mappings of Ringfence's own binary, twice: here the test's, with what its threads reserve. Of the 64 GiB none is

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::descriptors::is_in_reserve;
 use crate::secret_source::{Reread, SecretReader};
 use crate::ssh_agent;
 use ringfence_plan::{
@@ -209,12 +210,17 @@ impl Redirects {
     /// cannot come in.
     pub(crate) fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| errno(&e))?;
+        if is_in_reserve(&listener) {
+            return Err(Errno::AGAIN);
+        }
         let to = listener.local_addr().map_err(|e| errno(&e))?;
         let connected = rustix::net::connect(socket, &for_family_of(socket, to)?);
         if !matches!(connected, Ok(()) | Err(Errno::INPROGRESS)) {
             return connected;
         }
-        match accept_from(&listener, socket) {
+        let accepted = accept_from(&listener, socket);
+        match accepted.and_then(|end| if is_in_reserve(&end) { Err(Errno::AGAIN) } else { Ok(end) })
+        {
             Ok(stream) => {
                 let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
                 accepted.push_back(stream);

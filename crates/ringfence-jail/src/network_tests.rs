@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use ringfence_plan::SshAgentPlan;
 
 use super::*;
-use crate::fake_peer::{Lent, SOON, closed_network, hang_up, send, soon};
+use crate::fake_peer::{
+    Lent, SOON, closed_network, hang_up, is_alone, limit_descriptors, send, soon,
+};
 
 /// A capture whose helper is a process that hangs; the test speaks for it.
 fn capture() -> (Capture, OwnedFd) {
@@ -312,6 +314,33 @@ fn redirected_connections_are_closed_without_a_helper_and_with_one_that_does_not
     let stream = connect();
     soon(|| redirects.pass_on(Some(&ours)));
     assert!(is_closed(stream));
+}
+
+#[test]
+fn redirected_connections_leave_descriptors_for_the_supervisor() {
+    let name = "network::tests::redirected_connections_leave_descriptors_for_the_supervisor";
+    if !is_alone(name) {
+        return;
+    }
+    limit_descriptors(256);
+    let redirects = Redirects::new().unwrap();
+    let mut sockets = Vec::new();
+    let refused = loop {
+        let family = AddressFamily::INET;
+        let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+        let connected = soon(|| redirects.connect(&socket));
+        sockets.push(socket);
+        if connected.is_err() {
+            break connected;
+        }
+    };
+    assert_eq!(refused, Err(Errno::AGAIN));
+    assert!(sockets.len() > 60, "{}", sockets.len());
+    let spare: Vec<_> = (0..60).map(|_| redirects.alarm.try_clone().unwrap()).collect();
+    drop(spare);
+    // The helper takes them, and they are closed here.
+    redirects.pass_on(None);
+    soon(|| redirects.connect(&sockets.pop().unwrap())).unwrap();
 }
 
 #[test]

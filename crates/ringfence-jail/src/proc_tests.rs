@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::disk_watch::{DeletedFiles, MapDevices};
-use crate::fake_peer::{FakeProcess, SOON};
+use crate::fake_peer::{FakeProcess, SOON, is_alone, without_descriptors};
 use crate::memory_watch::{Member, anonymous_bytes};
 
 /// Waits until the tree has so many processes.
@@ -13,7 +13,7 @@ use crate::memory_watch::{Member, anonymous_bytes};
 fn wait_for_tree(root: i32, n: usize) -> Vec<i32> {
     let until = Instant::now() + SOON;
     loop {
-        let found = tree(root);
+        let found = tree(root).unwrap();
         if found.len() == n {
             return found;
         }
@@ -26,7 +26,7 @@ fn wait_for_tree(root: i32, n: usize) -> Vec<i32> {
 fn a_tree_is_found_by_lists_and_by_parents_and_shrinks_with_its_processes() {
     let process = FakeProcess::of("sleep 987 & (sleep 987 & wait) & wait");
     let found = wait_for_tree(process.pid, 4);
-    let mut by_scan = Some(scan_parents());
+    let mut by_scan = Some(scan_parents().unwrap());
     let mut below = vec![process.pid];
     let mut at = 0;
     while let Some(pid) = below.get(at).copied() {
@@ -43,20 +43,46 @@ fn a_tree_is_found_by_lists_and_by_parents_and_shrinks_with_its_processes() {
     }
     process.kill();
     process.wait_for_death();
-    let left = tree(process.pid);
-    assert_eq!(left, [process.pid]);
+    assert_eq!(tree(process.pid).unwrap(), [process.pid]);
 }
 
 #[test]
 fn pids_that_name_no_process_are_a_tree_of_nothing() {
     for pid in [i32::MIN, -1, 0, i32::MAX] {
-        assert_eq!(tree(pid), [pid]);
-        assert!(Member::of(pid).is_none() && parent_of(pid).is_none());
+        assert_eq!(tree(pid).unwrap(), [pid]);
+        assert!(Member::of(pid).unwrap().is_none() && parent_of(pid).unwrap().is_none());
         assert!(cpu_so_far(u32::try_from(pid).unwrap_or(u32::MAX)).is_none());
         let deleted = DeletedFiles::of(&[pid], 1, &MapDevices::Any);
         assert_eq!((deleted.bytes, deleted.may_be_hidden), (0, false));
     }
     assert_eq!((cpu_so_far(u32::MAX), anonymous_bytes(u32::MAX)), (None, None));
+}
+
+#[test]
+fn without_descriptors_a_tree_is_an_error_and_not_empty() {
+    if !is_alone("proc::tests::without_descriptors_a_tree_is_an_error_and_not_empty") {
+        return;
+    }
+    let process = FakeProcess::of("sleep 987 & wait");
+    let pid = process.pid;
+    wait_for_tree(pid, 2);
+    without_descriptors(|| {
+        let errors = [
+            tree(pid).err(),
+            tasks(pid).err(),
+            children_of(pid).err(),
+            scan_parents().err(),
+            parent_of(pid).err(),
+            Member::of(pid).err(),
+        ];
+        for (n, error) in errors.into_iter().enumerate() {
+            let errno = error.and_then(|error| error.raw_os_error());
+            assert_eq!(errno, Some(Errno::MFILE.raw_os_error()), "{n}");
+        }
+        assert!(children_by_scan(pid).is_none() && !is_zombie(pid));
+        assert!(DeletedFiles::of(&[pid], 1, &MapDevices::Any).may_be_hidden);
+    });
+    assert_eq!(tree(pid).unwrap().len(), 2);
 }
 
 #[test]
@@ -76,7 +102,7 @@ fn a_process_cannot_lie_about_itself_by_its_name() {
             std::thread::yield_now();
         }
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        assert_eq!(parent_of(process.pid), Some(own), "{name:?}");
+        assert_eq!(parent_of(process.pid).unwrap(), Some(own), "{name:?}");
         let used = cpu_so_far(process.pid.unsigned_abs()).unwrap();
         assert!(used < Duration::from_secs(5), "{name:?}: {used:?}");
     }

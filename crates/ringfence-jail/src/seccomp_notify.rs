@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringfence_plan::seccomp::{self, FilterSpec, Inet};
@@ -24,6 +24,7 @@ use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
 use crate::child;
+use crate::descriptors::is_in_reserve;
 use crate::network::{Capture, Client, Clients, Redirects};
 
 /// Maximum number of distinct denials recorded; further ones are only counted.
@@ -40,6 +41,9 @@ const CONNECTS_MAX: usize = 64;
 
 /// Connects that may wait for one of those to end.
 const WAITING_CONNECTS_MAX: usize = 4096;
+
+/// Waiting connects whose callers are checked when one more has no place.
+const CHECKED_AT_ONCE_MAX: usize = 64;
 
 /// The longest address: `struct sockaddr_storage`.
 const ADDRESS_BYTES_MAX: usize = 128;
@@ -140,12 +144,13 @@ impl Listener {
         self.refuse(&call, denial, Errno::from_raw_os_error(verdict.errno))
     }
 
-    /// Returns the recorded denials.
+    /// Returns the recorded denials. Connects that still wait are given up.
     pub(crate) fn into_denials(mut self) -> Vec<Denial> {
+        let mut denials = std::mem::take(&mut self.denials);
         if self.n_unlisted > 0
-            && let Some(last) = self.denials.last().cloned()
+            && let Some(last) = denials.last().cloned()
         {
-            self.denials.push(Denial {
+            denials.push(Denial {
                 rule: DenialRule::More,
                 subject: format!("{} further refusals", self.n_unlisted),
                 hint: format!("only {DENIALS_MAX} different refusals are listed").into(),
@@ -154,7 +159,7 @@ impl Listener {
                 ..last
             });
         }
-        self.denials
+        denials
     }
 
     fn refuse(
@@ -328,12 +333,18 @@ impl Listener {
     /// be slow. Uses the run's own user, because the peer may ask the kernel for the credentials of the client.
     fn perform(&mut self, call: &Notification, job: ConnectJob) -> Result<(), CallError> {
         let id = call.id;
-        let waiting =
-            WaitingConnect { id, job, client: client(call), listener: Arc::clone(&self.fd) };
+        let (client, listener) = (client(call), Arc::clone(&self.fd));
+        let waiting = WaitingConnect { id, job, client, listener, has_waited: false };
         if self.connects.submit(waiting, self.connect_as) {
             return Ok(());
         }
         ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.connects.close();
     }
 }
 
@@ -342,6 +353,17 @@ struct ConnectJob {
     socket: OwnedFd,
     to: ConnectTo,
     clients: Option<Clients>,
+}
+
+impl ConnectJob {
+    /// Returns true if it holds descriptors that this process keeps for its own work.
+    fn is_in_reserve(&self) -> bool {
+        let node = match &self.to {
+            ConnectTo::Address { _keep: node, .. } => node.as_ref(),
+            ConnectTo::Helper(_) => None,
+        };
+        is_in_reserve(&self.socket) || node.is_some_and(is_in_reserve)
+    }
 }
 
 /// Peer of a connect.
@@ -367,11 +389,26 @@ struct WaitingConnect {
     job: ConnectJob,
     client: Client,
     listener: Arc<OwnedFd>,
+    /// True if no thread was free for it.
+    has_waited: bool,
 }
 
 impl WaitingConnect {
+    /// Returns true if the call waits for its result: it was not interrupted, and its thread lives.
+    fn has_caller(&self) -> bool {
+        ringfence_sys::seccomp::is_waiting(&*self.listener, self.id)
+    }
+
+    /// Closes its descriptors. The answer is for a call that waits though it was not seen: a signal can interrupt the check.
+    fn give_up(self) {
+        let _ = ringfence_sys::seccomp::reply(&*self.listener, self.id, Err(Errno::AGAIN));
+    }
+
     /// Connects, on a thread that has tried to become the run's user.
     fn perform(self, became: Result<(), Errno>) {
+        if self.has_waited && !self.has_caller() {
+            return self.give_up();
+        }
         let ConnectJob { socket, to, clients } = self.job;
         let connect = || match &to {
             ConnectTo::Address { bytes, .. } => ringfence_sys::connect_raw(&socket, bytes),
@@ -389,13 +426,6 @@ impl WaitingConnect {
     }
 }
 
-/// Connects that may wait: each has a descriptor of this process, which needs others too.
-static WAITING_MAX: LazyLock<usize> = LazyLock::new(|| {
-    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let half = descriptors.and_then(|n| usize::try_from(n / 2).ok());
-    half.map_or(WAITING_CONNECTS_MAX, |half| half.min(WAITING_CONNECTS_MAX))
-});
-
 /// Threads that perform connects, and the connects that wait for one.
 #[derive(Clone, Default)]
 struct ConnectQueue(Arc<Mutex<ConnectQueueState>>);
@@ -404,15 +434,52 @@ struct ConnectQueue(Arc<Mutex<ConnectQueueState>>);
 struct ConnectQueueState {
     n_threads: usize,
     waiting: VecDeque<WaitingConnect>,
+    /// Position in `waiting` of the next whose caller is checked.
+    next_checked: usize,
+    /// Connects without a caller, to be closed on a thread: closing the last descriptor of a socket takes as long as the run says
+    /// (`SO_LINGER`).
+    abandoned: Vec<WaitingConnect>,
+    /// True while a thread closes them.
+    is_closing: bool,
+}
+
+impl ConnectQueueState {
+    /// Takes out those of the next few connects whose callers do not wait any more: the run can interrupt or kill each.
+    fn take_abandoned(&mut self) {
+        for _ in 0..CHECKED_AT_ONCE_MAX.min(self.waiting.len()) {
+            if self.next_checked >= self.waiting.len() {
+                self.next_checked = 0;
+            }
+            if self.waiting.get(self.next_checked).is_some_and(WaitingConnect::has_caller) {
+                self.next_checked += 1;
+            } else {
+                self.abandoned.extend(self.waiting.remove(self.next_checked));
+            }
+        }
+    }
 }
 
 impl ConnectQueue {
-    /// Performs a connect on a thread, now or after those before it. Returns false if too many wait.
-    fn submit(&self, connect: WaitingConnect, identity: Option<(u32, u32)>) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.waiting.len() >= *WAITING_MAX {
-            return false;
+    fn lock(&self) -> MutexGuard<'_, ConnectQueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Performs a connect on a thread, now or after those before it. Returns false if there is no place for it: too many wait, or
+    /// too few descriptors are left.
+    fn submit(&self, mut connect: WaitingConnect, identity: Option<(u32, u32)>) -> bool {
+        let mut state = self.lock();
+        let takes_reserve = connect.job.is_in_reserve();
+        if takes_reserve || state.waiting.len() >= WAITING_CONNECTS_MAX {
+            if !state.is_closing {
+                state.take_abandoned();
+                state.is_closing = !state.abandoned.is_empty() && self.start_closing();
+            }
+            // What is closed makes place for the next: this one has its descriptors.
+            if takes_reserve || state.waiting.len() >= WAITING_CONNECTS_MAX {
+                return false;
+            }
         }
+        connect.has_waited = state.n_threads >= CONNECTS_MAX;
         state.waiting.push_back(connect);
         if state.n_threads >= CONNECTS_MAX {
             return true;
@@ -428,11 +495,43 @@ impl ConnectQueue {
         state.n_threads > 0 || state.waiting.pop_back().is_none()
     }
 
+    /// Gives up the connects that wait. A thread may be connecting to a socket of the run that lives only in messages of another
+    /// that waits here.
+    fn close(&self) {
+        let mut state = self.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        state.abandoned.extend(waiting);
+        if !state.abandoned.is_empty() && !self.start_closing() {
+            // Not closed on this thread, which has a deadline; the process ends soon.
+            std::mem::forget(std::mem::take(&mut state.abandoned));
+        }
+    }
+
+    /// Starts a thread that closes abandoned connects. Returns false if there can be none.
+    fn start_closing(&self) -> bool {
+        let queue = self.clone();
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        thread.spawn(move || queue.close_abandoned()).is_ok()
+    }
+
+    fn close_abandoned(self) {
+        loop {
+            let mut state = self.lock();
+            let abandoned = std::mem::take(&mut state.abandoned);
+            if abandoned.is_empty() {
+                state.is_closing = false;
+                return;
+            }
+            drop(state);
+            abandoned.into_iter().for_each(WaitingConnect::give_up);
+        }
+    }
+
     fn work(self, identity: Option<(u32, u32)>) {
         // Once: a thread that became another user cannot become it again.
         let became = become_user(identity);
         loop {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
             let Some(connect) = state.waiting.pop_front() else {
                 state.n_threads -= 1;
                 return;

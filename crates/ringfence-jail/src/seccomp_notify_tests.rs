@@ -11,7 +11,7 @@ use rustix::net::SocketType;
 use rustix::pipe::PipeFlags;
 
 use super::*;
-use crate::fake_peer::{self, Lent, SOON, filter, soon};
+use crate::fake_peer::{self, Lent, SOON, filter, is_alone, limit_descriptors, soon};
 
 /// Installs the filter of a command on this thread. `None`, loudly, where a fence around this one has a listener.
 fn install() -> Option<OwnedFd> {
@@ -232,12 +232,7 @@ fn a_run_that_dies_in_the_middle_of_a_call_gets_no_answer() {
 fn connects_to_a_peer_that_hangs_take_so_many_threads_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("full");
-    let peer = unix_socket();
-    let address = rustix::net::SocketAddrUnix::new(&path).unwrap();
-    rustix::net::bind(&peer, &address).unwrap();
-    rustix::net::listen(&peer, 0).unwrap();
-    // Takes the only place in the queue.
-    let first = UnixStream::connect(&path).unwrap();
+    let (peer, first) = full_peer(&path);
     let bytes = unix_address(path.display().to_string().as_bytes());
     let queue = ConnectQueue::default();
     let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
@@ -248,7 +243,8 @@ fn connects_to_a_peer_that_hangs_take_so_many_threads_and_no_more() {
         let to = ConnectTo::Address { bytes: bytes.clone(), _keep: keep };
         let job = ConnectJob { socket: unix_socket(), to, clients: None };
         let client = Client { pid: 1, program: None };
-        let connect = WaitingConnect { id, job, client, listener: Arc::clone(&pipe) };
+        let listener = Arc::clone(&pipe);
+        let connect = WaitingConnect { id, job, client, listener, has_waited: false };
         assert!(queue.submit(connect, None));
     }
     let until = Instant::now() + SOON;
@@ -268,6 +264,132 @@ fn connects_to_a_peer_that_hangs_take_so_many_threads_and_no_more() {
         std::thread::sleep(Duration::from_millis(5));
     }
     lent.check_closed();
+}
+
+/// A peer at `path` that has no place for one more connection, and the connection that took the only one.
+fn full_peer(path: &Path) -> (OwnedFd, UnixStream) {
+    let peer = unix_socket();
+    rustix::net::bind(&peer, &rustix::net::SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::listen(&peer, 0).unwrap();
+    (peer, UnixStream::connect(path).unwrap())
+}
+
+#[test]
+fn connects_that_wait_leave_descriptors_for_the_supervisor() {
+    let name = "seccomp_notify::tests::connects_that_wait_leave_descriptors_for_the_supervisor";
+    if !is_alone(name) {
+        return;
+    }
+    limit_descriptors(256);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("full");
+    let (peer, first) = full_peer(&path);
+    // Not a listener: no caller waits for any of these connects.
+    let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let listener = listener_of(pipe, Vec::new());
+    let queue = listener.connects.clone();
+    let submit = |id| {
+        let node = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let bytes = unix_address(format!("/proc/self/fd/{}", node.as_raw_fd()).as_bytes());
+        let to = ConnectTo::Address { bytes, _keep: Some(node) };
+        let job = ConnectJob { socket: unix_socket(), to, clients: None };
+        let client = Client { pid: 1, program: None };
+        let listener = Arc::clone(&listener.fd);
+        let connect = WaitingConnect { id, job, client, listener, has_waited: false };
+        queue.submit(connect, None)
+    };
+    let until = Instant::now() + SOON;
+    let n_threads = u64::try_from(CONNECTS_MAX).unwrap();
+    let mut is_accepted = true;
+    let mut n_refused = 0;
+    for id in 0..1000 {
+        // All threads are busy before one more waits.
+        while id == n_threads && !queue.lock().waiting.is_empty() {
+            assert!(Instant::now() < until, "no thread takes a connect");
+            std::thread::yield_now();
+        }
+        let was_accepted = std::mem::replace(&mut is_accepted, submit(id));
+        while !is_accepted && queue.lock().is_closing {
+            assert!(Instant::now() < until, "abandoned connects are not closed");
+            std::thread::yield_now();
+        }
+        // The first refusal drops those without a caller.
+        assert!(was_accepted || is_accepted, "{id}");
+        n_refused += u64::from(!is_accepted);
+        let spare: Vec<_> = (0..60).map(|_| File::open("/dev/null").unwrap()).collect();
+        drop(spare);
+    }
+    assert!(n_refused > 10, "{n_refused}");
+    // The run ends while its peer hangs.
+    assert!(submit(1000) || submit(1001));
+    assert!(!queue.lock().waiting.is_empty());
+    listener.into_denials();
+    let state = queue.lock();
+    assert_eq!((state.n_threads, state.waiting.len()), (CONNECTS_MAX, 0));
+    drop((state, peer, first));
+}
+
+/// A call to connect(2) that was interrupted, with the last descriptor of a socket that is closed slowly.
+#[test]
+fn a_socket_that_lingers_does_not_hold_the_supervisor_up() {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(SOON * 2)).unwrap();
+    // More than peers that do not read take.
+    stream.set_nonblocking(true).unwrap();
+    while std::io::Write::write(&mut stream, &[0; 1 << 16]).is_ok() {}
+    let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let pipe = listener_of(pipe, Vec::new());
+    let to = ConnectTo::address(Vec::new());
+    let job = ConnectJob { socket: stream.into(), to, clients: None };
+    let (client, fd) = (Client { pid: 1, program: None }, Arc::clone(&pipe.fd));
+    let waiting = WaitingConnect { id: 1, job, client, listener: fd, has_waited: true };
+    pipe.connects.lock().waiting.push_back(waiting);
+    soon(|| pipe.into_denials());
+    drop(listener);
+}
+
+#[test]
+fn connects_with_a_caller_are_performed_or_refused_and_never_dropped() {
+    const CALLERS: usize = 180;
+    let name =
+        "seccomp_notify::tests::connects_with_a_caller_are_performed_or_refused_and_never_dropped";
+    if !is_alone(name) {
+        return;
+    }
+    // Each caller has one descriptor, here too, and each connect two.
+    limit_descriptors(512);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("full");
+    let (peer, first) = full_peer(&path);
+    rustix::io::ioctl_fionbio(&peer, true).unwrap();
+    let stat = rustix::fs::stat(&path).unwrap();
+    let sockets = vec![FileId { dev: stat.st_dev, ino: stat.st_ino }];
+    let address = unix_address(path.display().to_string().as_bytes());
+    let connects = move || -> Vec<Result<(), Errno>> {
+        let (tell, told) = mpsc::channel();
+        for _ in 0..CALLERS {
+            let (tell, address, socket) = (tell.clone(), address.clone(), unix_socket());
+            let caller = move || tell.send(ringfence_sys::connect_raw(socket, &address)).unwrap();
+            std::thread::Builder::new().stack_size(128 << 10).spawn(caller).unwrap();
+        }
+        // The first answer is a refusal: all others wait until the peer accepts.
+        let mut answers = vec![told.recv().unwrap()];
+        assert_eq!(answers, [Err(Errno::AGAIN)]);
+        while answers.len() < CALLERS {
+            if rustix::net::accept(&peer).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            answers.extend(told.try_iter());
+        }
+        answers
+    };
+    let Some((answers, denials)) = fenced(sockets, connects) else { return };
+    drop(first);
+    assert!(denials.is_empty(), "{denials:?}");
+    assert!(answers.iter().all(|a| matches!(a, Ok(()) | Err(Errno::AGAIN))), "{answers:?}");
+    let n_made = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!(n_made > CONNECTS_MAX + 20, "{n_made}");
 }
 
 #[test]

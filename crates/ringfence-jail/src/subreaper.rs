@@ -2,6 +2,7 @@
 //! process, its subreaper. Never touches the children that this process had before the run, such as those of a shell that
 //! executed it.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use ringfence_sys::{CallError, Named};
@@ -38,17 +39,20 @@ impl Subreaper {
     pub(crate) fn new() -> Result<Self, CallError> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .named(|| "prctl(PR_SET_CHILD_SUBREAPER)")?;
-        Ok(Self { strangers: children_of(own()) })
+        let strangers = children_of(own()).named(|| "reading the list of children in /proc")?;
+        Ok(Self { strangers })
     }
 
     /// Every process of the run. `helpers` are children of this process that it started itself for the run.
-    pub(crate) fn processes(&self, helpers: &[i32]) -> Vec<i32> {
-        self.children(helpers).into_iter().flat_map(tree).collect()
+    pub(crate) fn processes(&self, helpers: &[i32]) -> io::Result<Vec<i32>> {
+        let trees = self.children(helpers)?.into_iter().map(tree);
+        Ok(trees.collect::<io::Result<Vec<Vec<i32>>>>()?.concat())
     }
 
     /// Reaps children that have ended, but not the `program`: the dead count for the limit of processes.
     pub(crate) fn reap_dead(&self, program: i32, helpers: &[i32]) -> Vec<Reaped> {
-        let children = self.children(helpers).into_iter().filter(|pid| *pid != program);
+        let children = self.children(helpers).unwrap_or_default();
+        let children = children.into_iter().filter(|pid| *pid != program);
         let reaped = |pid| {
             let end = ringfence_sys::try_reap_pid(pid).ok()??;
             Some(Reaped { cpu: end.cpu })
@@ -60,9 +64,9 @@ impl Subreaper {
     pub(crate) fn end(&self, helpers: &[i32]) -> bool {
         let give_up = Instant::now() + DEATH_MAX;
         loop {
-            for child in self.children(helpers) {
+            for child in self.children(helpers).unwrap_or_default() {
                 kill(child);
-                tree(child).into_iter().skip(1).for_each(kill);
+                tree(child).unwrap_or_default().into_iter().skip(1).for_each(kill);
             }
             while let Ok(Some(_)) = ringfence_sys::try_reap_any() {}
             if self.is_over(helpers) {
@@ -75,8 +79,8 @@ impl Subreaper {
         }
     }
 
-    fn children(&self, helpers: &[i32]) -> Vec<i32> {
-        self.of_the_run(children_of(own()), helpers)
+    fn children(&self, helpers: &[i32]) -> io::Result<Vec<i32>> {
+        Ok(self.of_the_run(children_of(own())?, helpers))
     }
 
     fn of_the_run(&self, mut children: Vec<i32>, helpers: &[i32]) -> Vec<i32> {
@@ -93,7 +97,8 @@ impl Subreaper {
             return true;
         }
         let none = |children: Vec<i32>| self.of_the_run(children, helpers).is_empty();
-        none(children_of(own())) && (0..2).all(|_| children_by_scan(own()).is_some_and(none))
+        children_of(own()).is_ok_and(none)
+            && (0..2).all(|_| children_by_scan(own()).is_some_and(none))
     }
 }
 

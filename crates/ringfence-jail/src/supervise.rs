@@ -97,6 +97,8 @@ pub struct Finished {
     pub ending: Ending,
     /// Reason that the supervisor stopped it, if it did.
     pub stopped: Option<StopReason>,
+    /// Error because of which the use of the limit in `stopped` could not be measured, and counted as over it.
+    pub unmeasured: Option<String>,
     /// stdout and stderr, where captured.
     #[serde(skip)]
     pub output: Option<(Output, Output)>,
@@ -664,6 +666,8 @@ impl<'a> Supervisor<'a> {
     fn finish(mut self) -> Result<Finished, NotStarted> {
         let reaped = ringfence_sys::reap_pid(self.run.pid)?;
         let all_ended = self.kill_detached();
+        // Before anything else is opened: this closes what the run left in the listener's hands.
+        let mut denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         match (self.stopped, self.started) {
             (Some(StopReason::Caller(number)), None) => {
@@ -703,16 +707,17 @@ impl<'a> Supervisor<'a> {
         let output_lost = lost.map(|(stream, errno)| {
             format!("{stream}: {}", ringfence_sys::errno_name(errno.raw_os_error()))
         });
-        let mut denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
         let network = self.capture.take().map(Capture::finish).unwrap_or_default();
         denials.extend(network.denials);
         let root = self.watchdog.take_scratch();
         let memory_found = self.watchdog.memory_found();
+        let unmeasured = self.watchdog.take_unmeasured();
         let Running { plan, registry, git, cleanup, .. } = self.run;
         let report = git.report(plan, registry, &report_budgets(plan));
         let finished = Finished {
             ending,
             stopped: self.stopped,
+            unmeasured,
             output,
             denials,
             wall,
@@ -798,7 +803,7 @@ fn report_budgets(plan: &Plan) -> Budgets {
 /// Kills every process below `root`, until a walk finds none.
 fn kill_tree(root: i32) {
     for _ in 0..100 {
-        let below = proc::tree(root);
+        let below = proc::tree(root).unwrap_or_else(|_| vec![root]);
         let mut any = false;
         for pid in below.into_iter().filter_map(Pid::from_raw) {
             any |= rustix::process::kill_process(pid, Signal::KILL).is_ok();

@@ -2,6 +2,7 @@
 //! workspace.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -30,6 +31,9 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Bytes that the disk loses by other programs between two checks of a workspace that does not grow.
 const OTHERS_BYTES: u64 = 1 << 20;
 
+/// Interval between checks of CPU time and memory that could not measure them.
+const UNMEASURED_INTERVAL: Duration = Duration::from_millis(100);
+
 /// More memory than one processor can fill in a microsecond.
 const FILL_BYTES: u64 = 8_000;
 
@@ -37,8 +41,9 @@ static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
     rustix::thread::sched_getaffinity(None).map_or(1, |processors| processors.count().max(1))
 });
 
-/// Checks in a row that find more disk used than the limit and files of the run that cannot be seen: then the run counts as
-/// over the limit. Descriptors are on their way between two processes for a moment in ordinary programs, too.
+/// Checks in a row that cannot measure CPU time or memory, or find more disk used than the limit and files of the run that cannot
+/// be seen: then the run counts as over the limit. Descriptors are on their way between two processes for a moment in ordinary
+/// programs, too.
 const HIDDEN_CHECKS_MAX: u32 = 5;
 
 /// The watched limit that was exceeded.
@@ -62,7 +67,7 @@ pub(crate) enum RunTree<'a> {
 }
 
 impl RunTree<'_> {
-    fn processes(self) -> Vec<i32> {
+    fn processes(self) -> io::Result<Vec<i32>> {
         match self {
             Self::Init(pid) => tree(pid),
             Self::Subreaper { subreaper, helpers } => subreaper.processes(helpers),
@@ -70,12 +75,12 @@ impl RunTree<'_> {
     }
 
     /// Those that may hold files of the run.
-    fn holders(self) -> Vec<i32> {
-        let mut processes = self.processes();
+    fn holders(self) -> io::Result<Vec<i32>> {
+        let mut processes = self.processes()?;
         if let Self::Init(init) = self {
             processes.retain(|pid| *pid != init);
         }
-        processes
+        Ok(processes)
     }
 }
 
@@ -94,6 +99,30 @@ pub(crate) struct Watchdog {
     cpu: CpuTime,
     /// Memory of the tree when it was over its limit.
     memory_found: Option<u64>,
+    /// Checks in a row that could not measure CPU time or memory.
+    n_unmeasured: u32,
+    /// Error of the last of them, if the run counted as over the limit.
+    unmeasured: Option<String>,
+}
+
+/// Result of a check of CPU time and memory.
+enum Use {
+    /// Over this limit.
+    Over(ExceededLimit),
+    /// Below the limits, and not above them before this pause is over.
+    Below(Duration),
+}
+
+/// Limit whose use could not be measured.
+struct Unmeasured {
+    limit: ExceededLimit,
+    error: io::Error,
+}
+
+impl Unmeasured {
+    fn of(limit: ExceededLimit) -> impl Fn(io::Error) -> Self {
+        move |error| Self { limit, error }
+    }
 }
 
 struct DiskRoot {
@@ -142,12 +171,19 @@ impl Watchdog {
             scratch: None,
             cpu: CpuTime::default(),
             memory_found: None,
+            n_unmeasured: 0,
+            unmeasured: None,
         }
     }
 
     /// Memory of the tree when it exceeded its limit.
     pub(crate) fn memory_found(&self) -> Option<u64> {
         self.memory_found
+    }
+
+    /// Returns the error because of which a limit could not be measured, if the run counted as over it.
+    pub(crate) fn take_unmeasured(&mut self) -> Option<String> {
+        self.unmeasured.take()
     }
 
     /// Sets the run's own memory filesystem, whose pages count as its memory.
@@ -179,22 +215,58 @@ impl Watchdog {
 
     /// Checks once.
     pub(crate) fn look(&mut self, leaf: Option<&Leaf>, run: RunTree<'_>) -> Option<ExceededLimit> {
+        let mut rest = match self.look_at_use(leaf, run) {
+            Ok(Use::Over(limit)) => return Some(limit),
+            Ok(Use::Below(rest)) => {
+                self.n_unmeasured = 0;
+                rest
+            }
+            Err(Unmeasured { limit, error }) => {
+                self.n_unmeasured += 1;
+                if self.n_unmeasured >= HIDDEN_CHECKS_MAX {
+                    let named = error.raw_os_error().map(ringfence_sys::errno_name);
+                    self.unmeasured = Some(named.unwrap_or_else(|| error.to_string()));
+                    return Some(limit);
+                }
+                UNMEASURED_INTERVAL
+            }
+        };
+        let exceeded = self.look_at_disk(run);
+        if self.watches_disk() {
+            rest = rest.min(self.disk_rest);
+        }
+        self.rest = rest.max(INTERVAL);
+        exceeded
+    }
+
+    /// Checks CPU time and memory.
+    fn look_at_use(&mut self, leaf: Option<&Leaf>, run: RunTree<'_>) -> Result<Use, Unmeasured> {
+        let (cpu, memory) =
+            (Unmeasured::of(ExceededLimit::Cpu), Unmeasured::of(ExceededLimit::Memory));
         // A thousand runs that wait are looked at twice a second: only what a limit needs is read.
         let leaf = leaf.filter(|_| self.cpu_max.is_some());
-        let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
-        let walks =
-            self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
-        let tree = if walks { run.processes() } else { Vec::new() };
+        let counted_by_leaf = leaf.map(Leaf::cpu_micros).transpose().map_err(&cpu)?.flatten();
+        let counted_by_leaf = counted_by_leaf.map(Duration::from_micros);
+        let by_tree = self.cpu_max.is_some() && counted_by_leaf.is_none();
+        let tree = match (by_tree, self.memory_max) {
+            (true, _) => run.processes().map_err(&cpu)?,
+            (false, Some(_)) => run.processes().map_err(&memory)?,
+            (false, None) => Vec::new(),
+        };
         let mut rest = IDLE_INTERVAL;
         if let Some(max) = self.cpu_max {
-            let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
+            let used = match counted_by_leaf {
+                Some(used) => used,
+                None => self.cpu.look(&tree).map_err(&cpu)?,
+            };
             if used > max {
-                return Some(ExceededLimit::Cpu);
+                return Ok(Use::Over(ExceededLimit::Cpu));
             }
             rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
         if let Some(max) = self.memory_max {
-            let members: Vec<Member> = tree.iter().filter_map(|pid| Member::of(*pid)).collect();
+            let members = tree.iter().filter_map(|pid| Member::of(*pid).transpose());
+            let members = members.collect::<io::Result<Vec<Member>>>().map_err(&memory)?;
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
             // A tree that hides more than the limit has more than the limit mapped: all others are spared the slow
@@ -202,7 +274,8 @@ impl Watchdog {
             let (mut hidden, mut swapped) = (0_u64, 0_u64);
             if mapped > max {
                 hidden = shared_bytes(&members);
-                for (tables, on_disk) in members.iter().map(Member::tables_and_swapped) {
+                for member in &members {
+                    let (tables, on_disk) = member.tables_and_swapped().map_err(&memory)?;
                     hidden = hidden.saturating_add(tables);
                     swapped = swapped.saturating_add(on_disk);
                 }
@@ -217,19 +290,14 @@ impl Watchdog {
                 if bytes > max {
                     // Too much to be measured is over any limit, but is not a figure to report.
                     self.memory_found = Some(bytes).filter(|bytes| *bytes < u64::MAX);
-                    return Some(ExceededLimit::Memory);
+                    return Ok(Use::Over(ExceededLimit::Memory));
                 }
             }
             let left = max.saturating_sub(besides.saturating_add(anonymous));
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
-        let exceeded = self.look_at_disk(run);
-        if self.watches_disk() {
-            rest = rest.min(self.disk_rest);
-        }
-        self.rest = rest.max(INTERVAL);
-        exceeded
+        Ok(Use::Below(rest))
     }
 
     /// Checks the growth of the writable directories, if it is time.
@@ -253,11 +321,11 @@ impl Watchdog {
                 if changed > max {
                     return Some(root.limit);
                 }
-                let deleted = DeletedFiles::of(
-                    &run.holders(),
-                    root.dev,
-                    &MapDevices::of(&root.path, root.dev),
-                );
+                let devices = MapDevices::of(&root.path, root.dev);
+                let deleted = match run.holders() {
+                    Ok(holders) => DeletedFiles::of(&holders, root.dev, &devices),
+                    Err(_) => DeletedFiles { may_be_hidden: true, ..DeletedFiles::default() },
+                };
                 root.n_hidden = if deleted.may_be_hidden { root.n_hidden + 1 } else { 0 };
                 let is_hidden = root.n_hidden >= HIDDEN_CHECKS_MAX;
                 if is_hidden || changed.saturating_add(deleted.bytes) > max {
@@ -305,22 +373,25 @@ impl CpuTime {
     /// Checks after which a process not seen again is gone, and not just missed while the tree changed.
     const PATIENCE: u64 = 8;
 
-    fn look(&mut self, tree: &[i32]) -> Duration {
-        self.n_looks += 1;
+    fn look(&mut self, tree: &[i32]) -> io::Result<Duration> {
+        // A check that fails is none: processes that it did not come to are not missed.
+        let n_looks = self.n_looks + 1;
         let mut waited_for = 0;
         for pid in tree {
-            let Some((times, began)) = stat_of(*pid)
-                .and_then(|stat| Some((numbers::<4>(&stat, 11)?, numbers::<1>(&stat, 19)?[0])))
+            let stat = stat_of(*pid)?;
+            let Some((times, began)) =
+                stat.and_then(|stat| Some((numbers::<4>(&stat, 11)?, numbers::<1>(&stat, 19)?[0])))
             else {
                 continue;
             };
             let [user, system, ..] = times;
             waited_for += times.iter().sum::<u64>();
             if user + system > 0 {
-                self.seen.insert((*pid, began), (user + system, self.n_looks));
+                self.seen.insert((*pid, began), (user + system, n_looks));
             }
         }
-        let (n_looks, gone) = (self.n_looks, &mut self.gone);
+        self.n_looks = n_looks;
+        let gone = &mut self.gone;
         self.seen.retain(|_, (ticks, seen_at)| {
             let stays = n_looks - *seen_at < Self::PATIENCE;
             *gone += if stays { 0 } else { *ticks };
@@ -328,7 +399,7 @@ impl CpuTime {
         });
         let each: u64 = self.seen.values().map(|(ticks, _)| ticks).sum();
         // What was reaped is in the second figure too, as far as it was seen.
-        (of_ticks(waited_for) + self.reaped).max(of_ticks(each + self.gone))
+        Ok((of_ticks(waited_for) + self.reaped).max(of_ticks(each + self.gone)))
     }
 }
 

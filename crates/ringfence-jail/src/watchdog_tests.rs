@@ -5,7 +5,8 @@ use std::io::Write as _;
 use ringfence_spec::{ByteSize, Span};
 
 use super::*;
-use crate::fake_peer::{FakeProcess, SOON, plan};
+use crate::cgroup;
+use crate::fake_peer::{FakeProcess, SOON, is_alone, plan, without_descriptors};
 use crate::file_time::file_clock;
 use crate::open::file_id;
 
@@ -40,12 +41,12 @@ fn time_of_processes_without_a_waiting_parent_counts() {
     let mut used = Duration::ZERO;
     while used < Duration::from_millis(20) {
         assert!(Instant::now() < until, "{used:?}");
-        used = cpu.look(&[process.pid]);
+        used = cpu.look(&[process.pid]).unwrap();
     }
     process.kill();
     process.wait_for_death();
     for _ in 0..CpuTime::PATIENCE + 2 {
-        let now = cpu.look(&[]);
+        let now = cpu.look(&[]).unwrap();
         assert!(now >= used, "{now:?} {used:?}");
     }
     assert!(cpu.seen.is_empty() && cpu.gone > 0);
@@ -74,6 +75,42 @@ fn a_tree_over_its_memory_limit_is_found_and_one_below_is_not() {
     process.wait_for_death();
     // A zombie has no memory.
     assert_eq!(look(1), (None, None));
+}
+
+#[test]
+fn limits_that_cannot_be_measured_for_some_checks_count_as_exceeded() {
+    let name = "watchdog::tests::limits_that_cannot_be_measured_for_some_checks_count_as_exceeded";
+    if !is_alone(name) {
+        return;
+    }
+    let process = FakeProcess::hung();
+    let run = RunTree::Init(process.pid);
+    let dir = tempfile::tempdir().unwrap();
+    let parent = cgroup::Parent::V2 { dir: dir.path().to_owned(), is_enabled: true };
+    let leaf = Leaf::new(&parent).unwrap();
+    let leaf_dir = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(leaf_dir.join("cpu.stat"), "usage_usec 1000\nuser_usec 1000\n").unwrap();
+    let cpu = Limits { cpu: Span::from_millis(60_000), ..limits() };
+    let memory = Limits { memory: Some(ByteSize::mib(4096)), ..limits() };
+    for (limits, leaf, expected) in [
+        (&cpu, Some(&leaf), ExceededLimit::Cpu),
+        (&cpu, None, ExceededLimit::Cpu),
+        (&memory, None, ExceededLimit::Memory),
+    ] {
+        let mut watchdog = Watchdog::new(limits, &[], None, now(), false);
+        let fail = |watchdog: &mut Watchdog| without_descriptors(|| watchdog.look(leaf, run));
+        // One that succeeds between them begins anew.
+        for _ in 0..2 {
+            assert_eq!(watchdog.look(leaf, run), None);
+            for _ in 1..HIDDEN_CHECKS_MAX {
+                assert_eq!(fail(&mut watchdog), None);
+                assert_eq!(watchdog.interval(), Some(UNMEASURED_INTERVAL));
+            }
+        }
+        assert_eq!(watchdog.take_unmeasured(), None);
+        assert_eq!(fail(&mut watchdog), Some(expected));
+        assert_eq!(watchdog.take_unmeasured().as_deref(), Some("EMFILE"));
+    }
 }
 
 #[test]

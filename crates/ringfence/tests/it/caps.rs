@@ -1,8 +1,10 @@
 //! Limits hold, and the outcome names the one that did.
 
+use std::process::Command;
+
 use ringfence_testing::{BoundedCommand as _, json};
 
-use crate::support::{Ran, World, is_root, rules};
+use crate::support::{Ran, World, binary, is_root, rules};
 
 #[test]
 fn a_deadline_kills_and_says_so() {
@@ -42,6 +44,41 @@ for i in range(40):
 print('free')";
     let (_, outcome) = World::new().python(&["--cpu", "2s", "--timeout", "60s"], program);
     assert_eq!(outcome["error"]["code"], "cpu_limit", "{outcome}");
+}
+
+/// The supervisor performs connects of the run, and holds descriptors for those that wait. Each call here is interrupted.
+#[test]
+fn cpu_time_is_limited_whatever_descriptors_a_run_has_the_supervisor_hold() {
+    let program = "
+import os, signal, socket
+peer = socket.socket(socket.AF_UNIX)
+peer.bind('/tmp/full')
+peer.listen(0)
+first = socket.socket(socket.AF_UNIX)
+first.connect('/tmp/full')
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+for _ in range(1000):
+    with socket.socket(socket.AF_UNIX) as s:
+        try: s.connect('/tmp/full')
+        except OSError: pass
+signal.setitimer(signal.ITIMER_REAL, 0)
+# None of them comes to the limit of a single process.
+for _ in range(4):
+    if os.fork() == 0:
+        while True: pass
+while True: signal.pause()";
+    let world = World::new();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 1024 && exec \"$@\"", "sh"]).arg(binary());
+    limited.args(["run", "--json", "--cpu", "2s", "--timeout", "40s", "--"]);
+    limited.args(["/usr/bin/python3", "-c", program]);
+    let ran = Ran::from(&world.here(limited).bounded_output().unwrap());
+    let outcome = ran.json();
+    assert_eq!(outcome["error"]["code"], "cpu_limit", "{outcome}");
+    let message = outcome["error"]["message"].as_str().unwrap();
+    assert!(message.contains("used more than 2"), "{outcome}");
+    assert_eq!(outcome["enforcement"]["gaps"], world.sh_json(&[], "true").1["enforcement"]["gaps"]);
 }
 
 /// Sets the limit on core dumps in every way and prints it before and after; then another limit.
