@@ -321,7 +321,7 @@ fn chunks(root: &Path, options: ChunkOptions) -> Result<Vec<Value>, CannotTry> {
             }));
         }
     };
-    tree.files(&mut |file| {
+    tree.files(&mut || ControlFlow::Continue(()), &mut |file| {
         each(&file.path);
         ControlFlow::Continue(())
     })

@@ -574,8 +574,12 @@ impl<'a> SessionFiles<'a> {
 }
 
 impl Source for SessionFiles<'_> {
-    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
-        self.tree.files(&mut |file| {
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.tree.files(before_name, &mut |file| {
             if self.files.hides(&file.path) {
                 return ControlFlow::Continue(());
             }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::call::EngineState;
 use crate::files::{
     Case, EntryKind, GrepBounds, GrepContext, GrepQuery, GrepReport, LIST_DEPTH_MAX,
-    LIST_ENTRIES_MAX, PatternStyle, Select,
+    LIST_ENTRIES_MAX, PATH_BYTES_MAX, PatternStyle, Select,
 };
 use crate::record::StartedCall;
 use crate::search::{ChunkRange, ChunkSize, SearchQuery};
@@ -22,6 +22,15 @@ use crate::sessions::{Daily, Session};
 
 /// Calls of one run.
 const CALLS_MAX: u32 = 10_000;
+
+/// Bytes of a query, and of all patterns of one `grep`.
+const QUERY_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the arguments of a call that passes no text: room for a path, a query and a glob with every byte escaped.
+const SHORT_ARGUMENTS_BYTES_MAX: usize = 128 << 10;
+
+/// Characters of the cause of a refusal, which may quote an argument.
+const CAUSE_CHARS_MAX: usize = 200;
 
 /// The services of one run in a session.
 #[derive(Debug)]
@@ -63,15 +72,16 @@ impl Services {
         };
         match service {
             "search" => {
-                let Search { query, limit, path, language } = read(arguments)?;
-                let asked = SearchQuery { query, limit, glob: path, language };
+                let Search { query, limit, path, language } = read_short(arguments)?;
+                let glob = path.map(|PathText(path)| path);
+                let asked = SearchQuery { query: query.0, limit, glob, language };
                 call("search", &asked.query, &mut |_| {
                     state.sessions()?.take_daily(session, Daily::Search)?;
                     written(&session.search(&asked, state.vectors.as_ref(), stop)?)
                 })
             }
             "grep" => {
-                let asked: Grep = read(arguments)?;
+                let asked: Grep = read_short(arguments)?;
                 let (path, query) = asked.into_query();
                 call("grep", &path, &mut |begun| {
                     let looked_for = format!("{} in {path}", query.shown());
@@ -81,7 +91,7 @@ impl Services {
                 })
             }
             "read" => {
-                let Read { path, offset, limit } = read(arguments)?;
+                let Read { path: PathText(path), offset, limit } = read_short(arguments)?;
                 call("read_file", &path, &mut |begun| {
                     let contents = session.files()?.read(&path, offset, limit)?;
                     begun.bytes_read += contents.bytes.len() as u64;
@@ -90,7 +100,7 @@ impl Services {
                 })
             }
             "files" => {
-                let Files { path, depth } = read(arguments)?;
+                let Files { path: PathText(path), depth } = read_short(arguments)?;
                 call("list_dir", &path, &mut |_| {
                     let depth = depth.clamp(1, LIST_DEPTH_MAX);
                     let listing = session.files()?.list(&path, depth, LIST_ENTRIES_MAX)?;
@@ -105,7 +115,7 @@ impl Services {
                 })
             }
             "chunks" => {
-                let Chunks { path, lines, prompt, offset } = read(arguments)?;
+                let Chunks { path: PathText(path), lines, prompt, offset } = read_short(arguments)?;
                 let size = ChunkSize { lines: Some(lines), prompt, ..ChunkSize::default() };
                 call("chunk", &path, &mut |_| {
                     let range = ChunkRange { offset, ..ChunkRange::default() };
@@ -124,7 +134,7 @@ impl Services {
                     )
                     .hint("`code_api.reranking.bm25` and `mmr` need none"));
                 };
-                let Likeness { query, texts } = read(arguments)?;
+                let Likeness { query: QueryText(query), texts } = read(arguments)?;
                 call("search", &query, &mut |_| {
                     // As expensive as a search, and counted like one.
                     state.sessions()?.take_daily(session, Daily::Search)?;
@@ -168,16 +178,75 @@ impl Broker for Services {
 
 fn read<T: DeserializeOwned>(arguments: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(arguments).map_err(|error| {
-        Problem::usage(Code::BadArguments, "the arguments of the call are wrong").cause(error)
+        let cause: String = error.to_string().chars().take(CAUSE_CHARS_MAX).collect();
+        wrong(cause)
     })
 }
 
-#[derive(Deserialize)]
+/// Reads the arguments of a call that passes no text.
+fn read_short<T: DeserializeOwned>(arguments: &[u8]) -> Result<T, Problem> {
+    within("JSON", arguments.len(), SHORT_ARGUMENTS_BYTES_MAX).map_err(wrong)?;
+    read(arguments)
+}
+
+fn wrong(cause: String) -> Problem {
+    Problem::usage(Code::BadArguments, "the arguments of the call are wrong").cause(cause)
+}
+
+fn within(what: &str, n_bytes: usize, bytes_max: usize) -> Result<(), String> {
+    if n_bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(format!("{what} of {n_bytes} bytes, of {bytes_max} at most"))
+}
+
+/// Path or glob of a call. Bounded before the call is judged: that takes memory for each character and each name of it.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct PathText(String);
+
+impl TryFrom<String> for PathText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        within("a path", text.len(), PATH_BYTES_MAX - 1).map(|()| Self(text))
+    }
+}
+
+/// Query of a call, bounded as [`PathText`] is.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct QueryText(String);
+
+impl TryFrom<String> for QueryText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        within("a query", text.len(), QUERY_BYTES_MAX).map(|()| Self(text))
+    }
+}
+
+/// Patterns of a call, bounded together.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "OneOrMore")]
+struct PatternTexts(Vec<String>);
+
+impl TryFrom<OneOrMore> for PatternTexts {
+    type Error = String;
+
+    fn try_from(patterns: OneOrMore) -> Result<Self, String> {
+        let patterns = patterns.into_vec();
+        let n_bytes = patterns.iter().map(String::len).sum();
+        within("patterns", n_bytes, QUERY_BYTES_MAX).map(|()| Self(patterns))
+    }
+}
+
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Search {
-    query: String,
+    query: QueryText,
     limit: usize,
-    path: Option<String>,
+    path: Option<PathText>,
     language: Option<String>,
 }
 
@@ -185,8 +254,8 @@ struct Search {
 #[serde(deny_unknown_fields)]
 #[allow(clippy::struct_excessive_bools, reason = "keyword arguments")]
 struct Grep {
-    pattern: OneOrMore,
-    path: String,
+    pattern: PatternTexts,
+    path: PathText,
     glob: Option<String>,
     literal: bool,
     ignore_case: bool,
@@ -216,7 +285,7 @@ impl Grep {
         };
         let context = GrepContext::asked(Some(self.context), self.before, self.after);
         let query = GrepQuery {
-            patterns: self.pattern.into_vec(),
+            patterns: self.pattern.0,
             style,
             report: GrepReport::asked(self.files, self.counts),
             glob: self.glob,
@@ -225,7 +294,7 @@ impl Grep {
             skip_ignored: self.ignore,
             bounds: GrepBounds::asked(Some(self.limit), context),
         };
-        (self.path, query)
+        (self.path.0, query)
     }
 }
 
@@ -248,7 +317,7 @@ impl OneOrMore {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Read {
-    path: String,
+    path: PathText,
     offset: u64,
     limit: Option<u64>,
 }
@@ -256,14 +325,14 @@ struct Read {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Files {
-    path: String,
+    path: PathText,
     depth: usize,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chunks {
-    path: String,
+    path: PathText,
     lines: usize,
     prompt: bool,
     #[serde(default)]
@@ -273,7 +342,7 @@ struct Chunks {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Likeness {
-    query: String,
+    query: QueryText,
     texts: Vec<String>,
 }
 
@@ -282,4 +351,41 @@ struct Likeness {
 struct Wrap {
     text: String,
     label: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(query: &str, path: &str) -> Result<Search, Problem> {
+        let arguments = json!({"query": query, "limit": 1, "path": path, "language": null});
+        read_short(arguments.to_string().as_bytes())
+    }
+
+    #[test]
+    fn long_queries_and_paths_are_refused_before_the_call_is_judged() {
+        let x = |n| "x".repeat(n);
+        assert!(search(&x(QUERY_BYTES_MAX), &x(PATH_BYTES_MAX - 1)).is_ok());
+        // Every byte escaped.
+        assert!(
+            search(&"\u{1}".repeat(QUERY_BYTES_MAX), &"\u{1}".repeat(PATH_BYTES_MAX - 1)).is_ok()
+        );
+        for (query, path, cause) in [
+            (x(QUERY_BYTES_MAX + 1), x(1), "a query of 4097 bytes, of 4096 at most"),
+            (x(1), x(PATH_BYTES_MAX), "a path of 4096 bytes, of 4095 at most"),
+            (x(16 << 20), x(1), "JSON of "),
+            (x(1), x(16 << 20), "JSON of "),
+        ] {
+            let refused = search(&query, &path).unwrap_err();
+            assert_eq!(refused.code, Code::BadArguments);
+            assert!(refused.to_string().contains(cause), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_does_not_quote_a_whole_argument() {
+        let arguments = json!({"text": "", "label": "", ("x".repeat(16 << 20)): 1}).to_string();
+        let refused = read::<Wrap>(arguments.as_bytes()).map(drop).unwrap_err();
+        assert!(refused.to_string().len() < 1000);
+    }
 }

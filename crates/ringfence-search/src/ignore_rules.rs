@@ -7,6 +7,12 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 const RULES_MAX: usize = 1000;
 const RULE_BYTES_MAX: usize = 512;
 
+/// Maximum wildcards of one rule (`*`, `?`, `[a-z]`), and bytes of the rules of one file that have any, but for `*.ext`. More
+/// are not read: a text may be at every place in such a rule at once, so each byte of a path may cost as many steps as these
+/// rules have bytes.
+const RULE_WILDCARDS_MAX: usize = 16;
+const WILDCARD_RULES_BYTES_MAX: usize = 4 << 10;
+
 /// Maximum bytes of an ignore file.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -27,12 +33,13 @@ struct Rule {
 }
 
 impl IgnoreRules {
-    /// Reads the text of a `.gitignore`. Invalid rules are left out, as git does.
+    /// Reads the text of a `.gitignore`. Invalid rules are left out, as git does, and rules past the bounds too.
     pub fn parse(text: &str) -> Self {
         let mut globs = GlobSetBuilder::new();
         let mut rules = Vec::new();
+        let mut bytes_left = WILDCARD_RULES_BYTES_MAX;
         for line in text.lines().take(RULES_MAX) {
-            if let Some((glob, rule)) = parse_rule(line)
+            if let Some((glob, rule)) = parse_rule(line, &mut bytes_left)
                 && let Ok(glob) = GlobBuilder::new(&glob).literal_separator(true).build()
             {
                 globs.add(glob);
@@ -59,7 +66,8 @@ impl IgnoreRules {
     }
 }
 
-fn parse_rule(line: &str) -> Option<(String, Rule)> {
+/// Takes the bytes of a rule with wildcards from `bytes_left`.
+fn parse_rule(line: &str, bytes_left: &mut usize) -> Option<(String, Rule)> {
     let line = if line.ends_with("\\ ") { line } else { line.trim_end() };
     if line.is_empty() || line.starts_with('#') || line.len() > RULE_BYTES_MAX {
         return None;
@@ -73,8 +81,33 @@ fn parse_rule(line: &str) -> Option<(String, Rule)> {
     }
     // Braces mean nothing to git.
     let literal = line.replace('{', "\\{").replace('}', "\\}");
-    let glob = if is_anchored { literal } else { format!("**/{literal}") };
+    let mut glob = if is_anchored { literal } else { format!("**/{literal}") };
+    let n_wildcards = line.matches(['*', '?', '[']).count();
+    if n_wildcards > RULE_WILDCARDS_MAX {
+        return None;
+    }
+    if n_wildcards > 0 && !is_extension(&glob) {
+        *bytes_left = bytes_left.checked_sub(line.len())?;
+        if may_end_in_extension(&glob) {
+            // Matches nothing more. Without it globset compiles the rule on its own, with a cache of up to 10 MB.
+            glob.push_str("{}");
+        }
+    }
     Some((glob, Rule { is_negated, is_for_dirs }))
+}
+
+/// Returns true for `*.ext` at any depth, which globset looks up without an automaton.
+fn is_extension(glob: &str) -> bool {
+    glob.strip_prefix("**/*.").is_some_and(|extension| {
+        extension.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    })
+}
+
+/// Returns true if the last name of a glob may end in a dot and literals.
+fn may_end_in_extension(glob: &str) -> bool {
+    let name = glob.rsplit('/').next().unwrap_or(glob);
+    // A backslash may make the last star a literal.
+    name.contains('.') && (!name.ends_with(['*', '?']) || name.contains('\\'))
 }
 
 /// Returns true if a name is hidden.
@@ -151,6 +184,57 @@ mod tests {
             assert_eq!(rules.decide(path, is_dir), expected, "{path}");
         }
         assert_eq!(IgnoreRules::parse("[").decide("[", false), None);
+    }
+
+    #[test]
+    fn rules_past_the_bounds_of_wildcards_are_left_out() {
+        let decide = |text: &str, path: &str| IgnoreRules::parse(text).decide(path, false);
+        let rule = |n_wildcards: usize| format!("a{}\n", "?".repeat(n_wildcards));
+        let name = |n: usize| format!("a{}", "x".repeat(n));
+        assert_eq!(decide(&rule(16), &name(16)), Some(true));
+        assert_eq!(decide(&rule(17), &name(17)), None);
+        assert_eq!(decide(&format!("{}*.log\n", rule(17)), "a.log"), Some(true));
+        let filler = format!("*{}\n", "x".repeat(511)).repeat(WILDCARD_RULES_BYTES_MAX / 512);
+        assert_eq!(decide(&format!("*log\n{filler}"), "a.log"), Some(true));
+        assert_eq!(decide(&format!("{filler}*log\n"), "a.log"), None);
+        // Neither of these takes steps.
+        let text = format!("{filler}*.log\nb.c\n");
+        assert_eq!((decide(&text, "a.log"), decide(&text, "b.c")), (Some(true), Some(true)));
+    }
+
+    /// Each automaton may take 10 MB: a thousand rules of one file would be 10 GB.
+    fn has_separate_automata(rules: &str) -> bool {
+        format!("{:?}", IgnoreRules::parse(rules).globs).contains("RequiredExtension")
+    }
+
+    #[test]
+    fn rules_with_an_extension_share_an_automaton() {
+        for (rule, path, expected) in [
+            ("*a??.c", "x/bab1.c", Some(true)),
+            ("*a??.c", "bab.c", None),
+            ("dir/*.log", "dir/x.log", Some(true)),
+            ("dir/*.log", "x/dir/x.log", None),
+            ("/*.log", "x.log", Some(true)),
+            ("/*.log", "dir/x.log", None),
+            ("**/x*/*.c", "a/xy/b.c", Some(true)),
+            ("*.c\\*", "a/b.c*", Some(true)),
+            ("*.c\\*", "b.cc", None),
+            ("*a.]", "ba.]", Some(true)),
+            ("*a\\.c", "ba.c", Some(true)),
+            ("*.tar.gz", "a/b.tar.gz", Some(true)),
+            ("*.{c}", "a.{c}", Some(true)),
+            ("*.c", "a/b.c", Some(true)),
+        ] {
+            assert_eq!(IgnoreRules::parse(rule).decide(path, false), expected, "{rule} {path}");
+            assert!(!has_separate_automata(rule), "{rule}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_rule_has_an_automaton_of_its_own(rule in r"[*?\[\]!^\\/.ab{},-]{1,12}") {
+            proptest::prop_assert!(!has_separate_automata(&rule));
+        }
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct IndexLimits {
     pub total_bytes_max: u64,
     /// Number of files; those past it are skipped.
     pub files_max: usize,
+    /// Bytes of the paths of all files, which an update holds in memory; those past it are skipped.
+    pub paths_bytes_max: usize,
     /// Threads that read and tokenise.
     pub n_threads: usize,
     /// Postings that a thread collects before it writes a segment. Three million take about 60 MB.
@@ -83,6 +85,7 @@ impl Default for IndexLimits {
             file_bytes_max: 10 << 20,
             total_bytes_max: 4 << 30,
             files_max: 500_000,
+            paths_bytes_max: 64 << 20,
             n_threads: 2,
             segment_postings_max: 3_000_000,
             chunks: ChunkOptions::default(),
@@ -104,8 +107,13 @@ pub struct SourceFile {
 
 /// Files to index. Decides which files there are (ignored, hidden and secret ones are not) and how they are opened.
 pub trait Source: Sync {
-    /// Calls `each` with every file until it breaks.
-    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()>;
+    /// Calls `each` with every file, and `before_name` before each name that is looked at, of a file or not: names that are
+    /// left out take time too. Ends when one of them breaks.
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()>;
 
     /// Opens a file that `files` named.
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + '_>>;
@@ -129,7 +137,7 @@ pub struct Progress {
 pub enum SkipReason {
     /// Longer than [`IndexLimits::file_bytes_max`].
     TooLarge,
-    /// Past [`IndexLimits::total_bytes_max`] or [`IndexLimits::files_max`].
+    /// Past [`IndexLimits::total_bytes_max`], [`IndexLimits::files_max`] or [`IndexLimits::paths_bytes_max`].
     IndexFull,
     /// Binary or in another encoding.
     NotText(NotText),

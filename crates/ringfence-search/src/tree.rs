@@ -39,10 +39,15 @@ impl Tree {
 }
 
 impl Source for Tree {
-    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()> {
         let budget = Budget::entries(NAMES_MAX);
         let mut walk = Walk {
             budget,
+            before_name,
             each,
             rules: Vec::new(),
             ignore_bytes_left: IGNORE_WALK_BYTES_MAX,
@@ -71,6 +76,7 @@ fn io_error(error: &CallError) -> io::Error {
 
 struct Walk<'a> {
     budget: Budget,
+    before_name: &'a mut dyn FnMut() -> ControlFlow<()>,
     each: &'a mut dyn FnMut(SourceFile) -> ControlFlow<()>,
     /// Rules of the directories on the way down, with the length of the path of each.
     rules: Vec<(usize, IgnoreRules)>,
@@ -82,10 +88,15 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn directory(&mut self, dir: &OwnedFd, depth: usize) -> Result<ControlFlow<()>, CallError> {
         let mut names: Vec<(OsString, FileType)> = Vec::new();
+        let mut flow = ControlFlow::Continue(());
         untrusted::list(dir, &self.budget, |name, kind| {
             names.push((name.to_owned(), kind));
-            ControlFlow::Continue(())
+            flow = (self.before_name)();
+            flow
         })?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let n_rules = self.rules.len();
         let bytes_max = IGNORE_FILE_BYTES_MAX.min(self.ignore_bytes_left);
@@ -96,8 +107,12 @@ impl Walk<'_> {
             let rules = IgnoreRules::parse(&String::from_utf8_lossy(&bytes));
             self.rules.push((self.path.len(), rules));
         }
-        let mut flow = ControlFlow::Continue(());
         for (name, kind) in &names {
+            // Before the rules of the directories above are matched, whose cost is that of a whole listing or more.
+            flow = (self.before_name)();
+            if flow.is_break() {
+                break;
+            }
             // A name that is not text cannot be shown or asked for.
             let Some(name) = name.to_str() else { continue };
             let len = self.path.len();
@@ -160,8 +175,11 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::index::{Index, IndexLimits, Progress};
 
     #[test]
     fn many_hostile_ignore_files_take_bounded_time() {
@@ -175,7 +193,7 @@ mod tests {
         let started = std::time::Instant::now();
         let mut n_files = 0;
         let tree = Tree::open(dir.path()).unwrap();
-        tree.files(&mut |_| {
+        tree.files(&mut || ControlFlow::Continue(()), &mut |_| {
             n_files += 1;
             ControlFlow::Continue(())
         })
@@ -183,6 +201,61 @@ mod tests {
         assert_eq!(n_files, 200);
         // All of them would take over a minute in a debug build.
         assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn an_update_with_hostile_rules_takes_bounded_time_and_can_be_ended() {
+        let most = Duration::from_secs(1);
+        let top = tempfile::tempdir().unwrap();
+        let (mut dir, mut ignore_files) = (top.path().to_owned(), Vec::new());
+        // Names of random letters of the rules.
+        let mut state = 1u64;
+        let mut letters = || -> String {
+            let random = (0..240).map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if state >> 63 == 0 { 'a' } else { 'b' }
+            });
+            random.collect()
+        };
+        for _ in 0..8 {
+            dir.push(letters());
+            fs::create_dir(&dir).unwrap();
+            ignore_files.push(dir.join(IGNORE_FILE));
+        }
+        for n in 0..2000 {
+            fs::create_dir(dir.join(format!("{n}{}.c", letters()))).unwrap();
+        }
+        for rule in [
+            // Too many wildcards, and as many as there may be.
+            format!("*a{}", "?".repeat(500)),
+            format!("*a{}", "?".repeat(15)),
+            // Matched with the whole path.
+            format!("*/**/*a{}", "?".repeat(11)),
+            format!("*a{}.c", "?".repeat(15)),
+        ] {
+            let rules = format!("{rule}\n").repeat((64 << 10) / (rule.len() + 1));
+            for file in &ignore_files {
+                fs::write(file, &rules).unwrap();
+            }
+            let tree = Tree::open(top.path()).unwrap();
+            let index_dir = tempfile::tempdir().unwrap();
+            let index = Index::open(index_dir.path(), IndexLimits::default()).unwrap();
+            let started = Instant::now();
+            // No file is reached: what ends it are names of directories.
+            let report = index.update(&tree, &mut |_| ControlFlow::Break(())).unwrap();
+            assert!(!report.is_complete, "{rule}");
+            assert!(started.elapsed().as_secs() < 3, "{rule}: {:?}", started.elapsed());
+            let started = Instant::now();
+            let mut in_time = |_: &Progress| {
+                if started.elapsed() < most {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            };
+            index.update(&tree, &mut in_time).unwrap();
+            assert!(started.elapsed() < 4 * most, "{rule}: {:?}", started.elapsed());
+        }
     }
 
     #[test]
@@ -208,7 +281,7 @@ mod tests {
         let tree = Tree::open(dir.path()).unwrap();
         for _ in 0..2 {
             let mut paths = Vec::new();
-            tree.files(&mut |file| {
+            tree.files(&mut || ControlFlow::Continue(()), &mut |file| {
                 paths.push(file.path);
                 ControlFlow::Continue(())
             })

@@ -74,7 +74,7 @@ pub use write::{Durability, Parents, WriteMode, WriteOptions, WrittenFile};
 
 use handle::{Root, Seen};
 use path::GuestPath;
-pub(crate) use path::normal_path;
+pub(crate) use path::{PATH_BYTES_MAX, normal_path};
 use usage::Meter;
 
 /// A session's files. Operations that change files exclude each other.

@@ -11,7 +11,7 @@ use ringfence_spec::Problem;
 use super::problems::{invalid, outside, shown_bytes};
 
 /// Linux's `PATH_MAX`, including the final NUL.
-const PATH_BYTES_MAX: usize = 4096;
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
 
 /// Linux's `NAME_MAX`.
 const NAME_BYTES_MAX: usize = 255;

@@ -144,6 +144,29 @@ said
         let outcome = cell(&engine, "ann", &id, program).await;
         let expected = "['path_outside', 'not_found', 'pattern_invalid', 'bad_arguments', 'no_vectors', 'bad_arguments', 'bad_arguments']";
         assert_eq!(outcome.value.as_deref(), Some(expected), "{outcome:?}");
+        // Long texts are refused before they are judged, which would take memory for each character.
+        let program = r#"
+long, said = "x/" * (7 << 20), []
+for work in (
+    lambda: code_api.search(long),
+    lambda: code_api.search("x", path=long),
+    lambda: code_api.grep(long),
+    lambda: code_api.grep("x", path=long),
+    lambda: code_api.read(long),
+    lambda: code_api.files(long),
+    lambda: code_api.chunks(long),
+    lambda: code_api.search("x" * 4097),
+    lambda: code_api.read("x" * 4096),
+):
+    try:
+        work()
+        said.append("worked")
+    except code_api.CallError as error:
+        said.append(error.code)
+set(said), len(said)
+"#;
+        let outcome = cell(&engine, "ann", &id, program).await;
+        assert_eq!(outcome.value.as_deref(), Some("({'bad_arguments'}, 9)"), "{outcome:?}");
         // Without a session there is nothing to search.
         let call =
             CodeCall { code: b"import code_api\ncode_api.files()".to_vec(), ..CodeCall::default() };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_engine::files::{
     Cut, FileRules, GrepBounds, GrepQuery, GrepReport, Grepped, PatternStyle, Patterns, Select,
@@ -182,6 +182,45 @@ fn names_that_do_not_fit_take_time_too() {
     };
     let found = world.open(LOOKUPS[0]).grep(".", &query).unwrap();
     assert_eq!((found.n_files, found.cut), (0, Some(Cut::Time)));
+}
+
+/// A name may take a second to match with the slowest ignore rules: the clock is looked at before each.
+#[test]
+fn hostile_ignore_files_do_not_outlast_the_time_of_a_search() {
+    let world = World::new();
+    let mut state = 1u64;
+    let mut letters = || -> String {
+        let random = (0..240).map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if state >> 63 == 0 { 'a' } else { 'b' }
+        });
+        random.collect()
+    };
+    let mut dir = String::new();
+    let rules = format!("*a{}.c\n", "?".repeat(15)).repeat(3000);
+    for depth in 0..4 {
+        dir = format!("{dir}{}/", letters());
+        if depth < 2 {
+            world.put(format!("{dir}.gitignore"), &rules);
+        }
+    }
+    // Fewer than there are between two checks without ignore files.
+    for n in 0..30 {
+        world.put(format!("{dir}{n}{}.c", letters()), "needle");
+    }
+    let workspace = world.open(LOOKUPS[0]);
+    let took = |time_max| {
+        let bounds = GrepBounds { time_max, ..GrepBounds::default() };
+        let query = GrepQuery { bounds, skip_ignored: true, ..for_text("needle") };
+        let began = Instant::now();
+        let found = workspace.grep(".", &query).unwrap();
+        (began.elapsed(), found.cut)
+    };
+    let (whole, cut) = took(Duration::from_mins(10));
+    assert_eq!(cut, None);
+    let (ended, cut) = took(whole / 2);
+    assert_eq!(cut, Some(Cut::Time));
+    assert!(ended < whole * 3 / 4, "{ended:?} of {whole:?}");
 }
 
 #[test]

@@ -152,13 +152,17 @@ impl Glob {
 fn symbols(word: &Word, gaps: Gaps) -> Option<Vec<Symbol>> {
     let mut symbols = Vec::new();
     for part in &word.parts {
+        // One more than are matched tells that there is a rest, which is not collected.
+        let n_left = (WORD_CHARS_MAX + 1).saturating_sub(symbols.len());
         match part {
-            Part::Known(text) => symbols.extend(text.chars().map(Symbol::Char)),
+            Part::Known(text) => symbols.extend(text.chars().map(Symbol::Char).take(n_left)),
             // Its written form can be compared; its expansion is a gap.
             Part::Glob(text) if gaps == Gaps::Differ => {
-                symbols.extend(text.chars().map(Symbol::Char));
+                symbols.extend(text.chars().map(Symbol::Char).take(n_left));
             }
-            Part::Glob(_) | Part::Unknown if gaps == Gaps::Match => symbols.push(Symbol::Gap),
+            Part::Glob(_) | Part::Unknown if gaps == Gaps::Match => {
+                symbols.extend(std::iter::once(Symbol::Gap).take(n_left));
+            }
             _ => return None,
         }
     }
@@ -286,6 +290,28 @@ mod tests {
             assert_eq!(glob.matches_path(&word, Gaps::Match), could, "{word:?}");
             assert!(!glob.matches_path(&word, Gaps::Differ), "{word:?}");
         }
+    }
+
+    #[test]
+    fn a_long_word_is_not_collected_beyond_what_is_matched() {
+        let long = "x".repeat(16 << 20);
+        let known = |text: &str| Part::Known(text.into());
+        for (parts, gaps) in [
+            (vec![known(&long)], Gaps::Differ),
+            (vec![known(&long), known("/y")], Gaps::Match),
+            (vec![Part::Glob(long.clone())], Gaps::Differ),
+            (vec![Part::Unknown; 100_000], Gaps::Match),
+        ] {
+            let symbols = symbols(&Word { parts }, gaps).unwrap();
+            assert_eq!(symbols.len(), WORD_CHARS_MAX + 1);
+            assert!(matches!(symbols.last(), Some(Symbol::Gap)));
+            assert!(symbols.capacity() <= 4 * WORD_CHARS_MAX, "{}", symbols.capacity());
+        }
+        // A gap behind what is matched is one still.
+        let word = Word { parts: vec![known(&long), Part::Unknown] };
+        assert!(symbols(&word, Gaps::Differ).is_none());
+        let exact = symbols(&Word::known(&long[..WORD_CHARS_MAX]), Gaps::Differ).unwrap();
+        assert!(exact.len() == WORD_CHARS_MAX && matches!(exact.last(), Some(Symbol::Char('x'))));
     }
 
     #[test]

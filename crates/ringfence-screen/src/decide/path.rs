@@ -166,18 +166,25 @@ fn replace_beginning(word: &mut Word, text: &str) {
 
 /// Without `//`, `.` and `..`. Above the root there is the root.
 pub(crate) fn normal(path: &str) -> String {
-    let absolute = path.starts_with('/');
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => drop(parts.pop()),
-            ".." if absolute => {}
-            part => parts.push(part),
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let mut normal = root.to_owned();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            let last_at = normal.rfind('/').map_or(0, |slash| slash + 1);
+            if !matches!(&normal[last_at..], "" | "..") {
+                normal.truncate(last_at.saturating_sub(1).max(root.len()));
+                continue;
+            }
+            if root == "/" {
+                continue;
+            }
         }
+        if normal.len() > root.len() {
+            normal.push('/');
+        }
+        normal.push_str(part);
     }
-    let joined = parts.join("/");
-    if absolute { format!("/{joined}") } else { joined }
+    normal
 }
 
 #[cfg(test)]
@@ -205,6 +212,11 @@ mod tests {
             ("/etc/../etc//./passwd", "/etc/passwd"),
             ("/../../x", "/x"),
             ("a/../../b", "../b"),
+            ("a/b/../c/..", "a"),
+            ("../../a/..", "../.."),
+            ("/a/../..", "/"),
+            ("a/..", ""),
+            ("/a/b//../c/", "/a/c"),
             ("./a/", "a"),
             ("/", "/"),
             ("", ""),

@@ -25,6 +25,8 @@ pub(super) struct Builder {
     /// For each term, its last chunk and that chunk's entry.
     last: Vec<(u32, u32)>,
     files: Vec<FileRecord>,
+    /// Bytes of the paths of `files`.
+    n_path_bytes: usize,
     chunks: Vec<ChunkRecord>,
     norms: Vec<u8>,
     n_terms_total: u64,
@@ -41,13 +43,15 @@ impl Builder {
     pub(super) fn is_full(&self, entries_max: usize) -> bool {
         self.entries.len() >= entries_max
             || self.terms.arena.len() >= entries_max * 4
+            // Files without text have neither entries nor terms.
+            || self.n_path_bytes >= entries_max * 4
             || self.chunks.len() >= ID_MAX / 2
     }
 
     /// Adds a file that has no text to index, so that it is not read again until it changes.
     pub(super) fn add_skipped(&mut self, mut file: FileRecord) {
         file.first_chunk = self.chunk_number();
-        self.files.push(file);
+        self.push(file);
     }
 
     /// Adds a file. Returns the number of its chunks.
@@ -69,8 +73,13 @@ impl Builder {
         if self.chunks.len() > first {
             self.path(&file.path, file.first_chunk);
         }
-        self.files.push(file);
+        self.push(file);
         self.chunks.len() - first
+    }
+
+    fn push(&mut self, file: FileRecord) {
+        self.n_path_bytes += file.path.len();
+        self.files.push(file);
     }
 
     #[allow(clippy::cast_possible_truncation)] // `is_full` keeps it below 2^27 and a file adds less than 2^24.

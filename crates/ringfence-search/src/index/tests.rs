@@ -20,11 +20,15 @@ impl Files {
 }
 
 impl Source for Files {
-    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()> {
         for (path, (text, stamp_ns)) in &self.0 {
             let file =
                 SourceFile { path: path.clone(), size: text.len() as u64, stamp_ns: *stamp_ns };
-            if each(file).is_break() {
+            if before_name().is_break() || each(file).is_break() {
                 break;
             }
         }
@@ -269,8 +273,12 @@ fn a_recent_change_is_not_trusted_to_be_the_last() {
 /// Takes long to open one file, and says when it does.
 struct Slow<'a>(&'a Files, AtomicBool);
 impl Source for Slow<'_> {
-    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
-        self.0.files(each)
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.0.files(before_name, each)
     }
     fn open(&self, path: &str) -> io::Result<Box<dyn Read + '_>> {
         if path.ends_with("file30.rs") {
@@ -282,21 +290,27 @@ impl Source for Slow<'_> {
     }
 }
 
+impl Slow<'_> {
+    /// Updates until that file is opened.
+    fn update(&self, index: &Index) -> UpdateReport {
+        let progress = &mut |_: &Progress| {
+            if self.1.load(Ordering::SeqCst) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        index.update(self, progress).unwrap()
+    }
+}
+
 #[test]
 fn an_interrupted_update_keeps_its_segments_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let index = Index::open(dir.path(), IndexLimits { n_threads: 1, ..limits() }).unwrap();
     let files = some_files();
     let slow = Slow(&files, AtomicBool::new(false));
-    let report = index
-        .update(&slow, &mut |_| {
-            if slow.1.load(Ordering::SeqCst) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })
-        .unwrap();
+    let report = slow.update(&index);
     assert!(
         !report.is_complete && report.files_indexed > 10 && report.files_indexed < 40,
         "{report:?}"
@@ -306,6 +320,91 @@ fn an_interrupted_update_keeps_its_segments_and_goes_on() {
     let rest = update(&again, &files);
     assert_eq!(rest.files_indexed + report.files_indexed, 40);
     assert_eq!(paths(&again, "shared").len(), 40);
+}
+
+/// Else a program that renames its files before each search would fill the disk, and memory with their paths.
+#[test]
+fn an_interrupted_update_forgets_what_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), IndexLimits { n_threads: 1, ..limits() }).unwrap();
+    let mut files = Files::default();
+    for n in 0..40 {
+        files.put(&format!("old{n}.rs"), format!("shared old{n}"), 1);
+    }
+    update(&index, &files);
+    let files = some_files();
+    let report = Slow(&files, AtomicBool::new(false)).update(&index);
+    assert_eq!((report.is_complete, report.files_removed), (false, 40), "{report:?}");
+    assert_eq!(index.stats().n_files, report.files_indexed);
+    assert!(paths(&index, "old1").is_empty());
+}
+
+/// Names of empty files, as long as can be.
+struct LongNames {
+    n_files: usize,
+}
+
+impl Source for LongNames {
+    fn files(
+        &self,
+        before_name: &mut dyn FnMut() -> ControlFlow<()>,
+        each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for n in 0..self.n_files {
+            let path = format!("{n:04000}");
+            if before_name().is_break()
+                || each(SourceFile { path, size: 0, stamp_ns: 1 }).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, _: &str) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(io::empty()))
+    }
+}
+
+#[test]
+fn paths_are_bounded_in_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = IndexLimits::default();
+    let index = Index::open(dir.path(), limits).unwrap();
+    let names = LongNames { n_files: 100_000 };
+    let report = index.update(&names, &mut |_| ControlFlow::Continue(())).unwrap();
+    let n_indexed = limits.paths_bytes_max as u64 / 4000;
+    assert_eq!((report.files_indexed, report.files_skipped), (n_indexed, 100_000 - n_indexed));
+    assert!(report.is_complete);
+    assert!(report.skipped.iter().all(|(_, why)| *why == SkipReason::IndexFull));
+    assert!(index.stats().disk_bytes < limits.paths_bytes_max as u64 + (8 << 20));
+    // The next one reads the paths of all of them.
+    let report = index.update(&names, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.files_unchanged, report.files_indexed), (n_indexed, 0));
+}
+
+fn record(path: String) -> segment::FileRecord {
+    segment::FileRecord {
+        path,
+        size: 10,
+        stamp_ns: 1,
+        hash: 1,
+        first_chunk: 0,
+        kind: crate::file_kind::FileKind::default(),
+        language: crate::Language::Text,
+    }
+}
+
+#[test]
+fn files_without_text_fill_a_segment_too() {
+    let mut builder = builder::Builder::default();
+    let mut n_files = 0;
+    while !builder.is_full(1000) {
+        builder.add_skipped(record("x".repeat(100)));
+        n_files += 1;
+        assert!(n_files <= 1000);
+    }
+    assert_eq!(n_files, 40);
 }
 
 #[test]
@@ -482,15 +581,7 @@ fn forged_numbers_behind_a_right_checksum_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let mut builder = builder::Builder::default();
     for n in 0..200 {
-        let record = segment::FileRecord {
-            path: format!("f{n}.rs"),
-            size: 10,
-            stamp_ns: 1,
-            hash: 1,
-            first_chunk: 0,
-            kind: crate::file_kind::FileKind::default(),
-            language: crate::Language::Text,
-        };
+        let record = record(format!("f{n}.rs"));
         builder.add(record, &format!("fn f{n}() {{ shared word }}"), &ChunkOptions::default());
     }
     let sound = builder.write(Vec::new()).unwrap();

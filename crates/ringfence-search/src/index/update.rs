@@ -30,8 +30,8 @@ const DEAD_PART: u32 = 3;
 /// Interval of calls of the progress callback.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Files that are compared between two calls of the progress callback.
-const FILES_BETWEEN_PROGRESS: usize = 1000;
+/// Names that are listed between two calls of the progress callback, if they take less than its interval.
+const NAMES_BETWEEN_PROGRESS: usize = 1000;
 
 /// A change this recent may be followed by another with the same time: the file is read again by the next update. As
 /// git's index does with files it calls racy.
@@ -112,12 +112,11 @@ pub(super) fn update(
         return Err(error);
     }
     report.is_complete = !work.stop.into_inner();
-    if report.is_complete {
-        for (segment_id, file) in &gone {
-            kill(&mut manifest, *segment_id, *file);
-        }
-        report.files_removed = gone.len() as u64;
+    // Also if it was stopped: else updates that never complete would keep the paths of all files there ever were.
+    for (segment_id, file) in &gone {
+        kill(&mut manifest, *segment_id, *file);
     }
+    report.files_removed = gone.len() as u64;
     manifest.segments.retain(|segment| !is_all_dead(&snapshot, segment));
     finish(index, &snapshot, manifest)?;
     report.duration = started.elapsed();
@@ -203,20 +202,25 @@ fn compare(
     let limits = index.limits;
     let mut listed = Vec::new();
     let mut mark = index.mark_keys.build_hasher();
-    let (mut n_files, mut n_bytes) = (0usize, 0u64);
-    let (mut n_seen, mut is_stopped) = (0usize, false);
-    source.files(&mut |file| {
-        n_seen += 1;
-        if n_seen.is_multiple_of(FILES_BETWEEN_PROGRESS)
-            && progress(&Progress::default()).is_break()
+    let (mut n_files, mut n_bytes, mut n_path_bytes) = (0usize, 0u64, 0usize);
+    let (mut n_names, mut told_at, mut is_stopped) = (0usize, Instant::now(), false);
+    let before_name = &mut || {
+        n_names += 1;
+        if !n_names.is_multiple_of(NAMES_BETWEEN_PROGRESS) && told_at.elapsed() < PROGRESS_INTERVAL
         {
-            is_stopped = true;
-            return ControlFlow::Break(());
+            return ControlFlow::Continue(());
         }
+        told_at = Instant::now();
+        let flow = progress(&Progress::default());
+        is_stopped = flow.is_break();
+        flow
+    };
+    source.files(before_name, &mut |file| {
         let skip = match () {
             () if file.path.len() > PATH_BYTES_MAX => Some(SkipReason::PathTooLong),
             () if file.size > limits.file_bytes_max => Some(SkipReason::TooLarge),
             () if n_files >= limits.files_max
+                || n_path_bytes + file.path.len() > limits.paths_bytes_max
                 || n_bytes.saturating_add(file.size) > limits.total_bytes_max =>
             {
                 Some(SkipReason::IndexFull)
@@ -229,6 +233,7 @@ fn compare(
         }
         n_files += 1;
         n_bytes += file.size;
+        n_path_bytes += file.path.len();
         (&file.path, file.size, file.stamp_ns).hash(&mut mark);
         listed.push(file);
         ControlFlow::Continue(())

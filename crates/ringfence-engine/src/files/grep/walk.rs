@@ -13,6 +13,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use super::super::Workspace;
+use super::super::path::PATH_BYTES_MAX;
 use super::super::walk::{entries_in, reading};
 use super::Selection;
 use super::threads::Batch;
@@ -23,14 +24,11 @@ const DEPTH_MAX: usize = 64;
 /// Maximum names read in one search.
 pub(super) const NAMES_MAX: usize = 200_000;
 
-/// Names between two checks of the clock.
+/// Names between two checks of the clock, while there are no ignore files.
 const NAMES_UNCHECKED: usize = 32;
 
 /// Files that are searched by one thread in a row.
 const BATCH_FILES: usize = 32;
-
-/// Linux's `PATH_MAX`, including the final NUL. No tool can name what is deeper.
-const PATH_BYTES_MAX: usize = 4096;
 
 /// Directory skipped at every depth: git's own files.
 const UNSEARCHED: &str = ".git";
@@ -119,7 +117,9 @@ impl<'a> Walk<'a> {
         let dir = Arc::new(dir);
         let mut files = Vec::new();
         for (n, (name, kind)) in entries.into_iter().enumerate() {
-            if n % NAMES_UNCHECKED == 0 && self.search.is_over() {
+            // To match a name with hostile rules takes up to a thousand times as long.
+            let is_checked = n % NAMES_UNCHECKED == 0 || !self.rules.is_empty();
+            if is_checked && self.search.is_over() {
                 return ControlFlow::Break(Walked::Stopped);
             }
             let kind = match kind {
@@ -198,6 +198,7 @@ impl<'a> Walk<'a> {
         drop(text);
         let len = self.path.len();
         self.path.extend_from_slice(name.as_bytes());
+        // No tool can name what is deeper.
         let admitted = self.path.len() < PATH_BYTES_MAX
             && (is_dir || self.fits_glob())
             && !self.is_ignored(is_dir);
