@@ -9,6 +9,7 @@ use std::path::Path;
 
 use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
 use ringfence_sys::{Budget, CallError};
+use rustix::io::Errno;
 
 use crate::file_time::StartTimes;
 use crate::gitfiles::OddFiles;
@@ -231,7 +232,10 @@ impl<'a> Judge<'a> {
             self.budget.spend_entry()?;
             let dir = match open_beneath(checkout, link) {
                 Ok(dir) => dir,
-                Err(error) if untrusted::is_absent(&error) => continue,
+                // Git follows no link on the way to a nested repository.
+                Err(error) if untrusted::is_absent(&error) || error.errno == Errno::XDEV => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if stat_at(&dir, ".git").is_none() {

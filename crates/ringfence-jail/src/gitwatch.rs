@@ -601,7 +601,11 @@ impl Compare<'_> {
 
     /// Judges the nested repositories that the index names.
     fn links(&mut self, after: &[PathBuf], change: Change) -> Result<(), NotJudged> {
-        let Ok(checkout) = untrusted::open_absolute(&self.index.checkout) else { return Ok(()) };
+        let checkout = match untrusted::open_absolute(&self.index.checkout) {
+            Ok(checkout) => checkout,
+            Err(error) if untrusted::is_absent(&error) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
         let settled = names_of(&self.index.settled);
         let before = names_of(&self.index.links);
         for link in after {
@@ -611,7 +615,17 @@ impl Compare<'_> {
                 continue;
             }
             self.budget.spend_entry().map_err(|e| e.call)?;
-            let Ok(dir) = open_beneath(&checkout, link) else { continue };
+            let dir = match open_beneath(&checkout, link) {
+                Ok(dir) => dir,
+                // Git follows no link on the way to a nested repository.
+                Err(error) if untrusted::is_absent(&error) || error.errno == Errno::XDEV => {
+                    continue;
+                }
+                Err(error) => {
+                    self.report.gap(format!("`{}` was not compared: {error}", at.display()));
+                    continue;
+                }
+            };
             let Some(git) = stat_at(&dir, ".git") else { continue };
             let is_new = change == Change::ByTheRun && !before.contains(link.as_os_str());
             let at_git = at.join(".git");

@@ -337,7 +337,7 @@ fn a_socket_that_lingers_does_not_hold_the_supervisor_up() {
     rustix::net::sockopt::set_socket_linger(&stream, Some(SOON * 2)).unwrap();
     // More than peers that do not read take.
     stream.set_nonblocking(true).unwrap();
-    while std::io::Write::write(&mut stream, &[0; 1 << 16]).is_ok() {}
+    while std::io::Write::write(&mut stream, &[0; 4096]).is_ok() {}
     let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
     let pipe = listener_of(pipe, Vec::new());
     let to = ConnectTo::address(Vec::new());
