@@ -208,14 +208,14 @@ mod tests {
         let most = Duration::from_secs(1);
         let top = tempfile::tempdir().unwrap();
         let (mut dir, mut ignore_files) = (top.path().to_owned(), Vec::new());
-        // Names of random letters of the rules.
+        // Names of random letters of the rules, none of which they match: a directory that is ignored ends the walk.
         let mut state = 1u64;
         let mut letters = || -> String {
-            let random = (0..240).map(|_| {
+            let random = (0..220).map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 if state >> 63 == 0 { 'a' } else { 'b' }
             });
-            random.collect()
+            random.chain(std::iter::repeat_n('b', 20)).collect()
         };
         for _ in 0..8 {
             dir.push(letters());
