@@ -149,7 +149,7 @@ impl<'a> OddFiles<'a> {
     }
 }
 
-/// A socket is a placeholder of ours, or harmless: its file can be neither read nor written through.
+/// Leaves sockets out: placeholders are sockets, and through the file of a socket nothing is read or written.
 fn is_odd(kind: FileType) -> bool {
     !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Socket)
 }

@@ -39,6 +39,16 @@ const LEGACY_REMOTES_MAX: usize = 256;
 /// Repositories that are followed from one index to the next.
 const NESTED_DEPTH_MAX: usize = 8;
 
+/// Opens a nested repository that an index names; `None` if there is nothing, or a link leads out on the way: git follows none
+/// to a nested repository.
+pub(crate) fn open_nested(checkout: &OwnedFd, link: &Path) -> Result<Option<OwnedFd>, CallError> {
+    match open_beneath(checkout, link) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if untrusted::is_absent(&error) || error.errno == Errno::XDEV => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Judges repositories within a budget. An error counts as unjudged.
 pub(crate) struct Judge<'a> {
     /// Start of the run, if only what changed since counts.
@@ -230,14 +240,7 @@ impl<'a> Judge<'a> {
         };
         for link in &scan.links {
             self.budget.spend_entry()?;
-            let dir = match open_beneath(checkout, link) {
-                Ok(dir) => dir,
-                // Git follows no link on the way to a nested repository.
-                Err(error) if untrusted::is_absent(&error) || error.errno == Errno::XDEV => {
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            let Some(dir) = open_nested(checkout, link)? else { continue };
             if stat_at(&dir, ".git").is_none() {
                 continue;
             }

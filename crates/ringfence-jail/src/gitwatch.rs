@@ -615,12 +615,9 @@ impl Compare<'_> {
                 continue;
             }
             self.budget.spend_entry().map_err(|e| e.call)?;
-            let dir = match open_beneath(&checkout, link) {
-                Ok(dir) => dir,
-                // Git follows no link on the way to a nested repository.
-                Err(error) if untrusted::is_absent(&error) || error.errno == Errno::XDEV => {
-                    continue;
-                }
+            let dir = match gitjudge::open_nested(&checkout, link) {
+                Ok(Some(dir)) => dir,
+                Ok(None) => continue,
                 Err(error) => {
                     self.report.gap(format!("`{}` was not compared: {error}", at.display()));
                     continue;
