@@ -1,5 +1,6 @@
 //! Runs that make hostile calls, or die in the middle of one. A run is a thread with the filter of a command, or a process.
 
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc;
 use std::time::Instant;
@@ -181,9 +182,12 @@ fn arguments_are_checked_before_anything_is_done_with_them() {
         // Everything is right, but the call does not wait any more.
         ("a call that is over", made_up(own, [fd, there, 16]), Errno::SRCH),
     ] {
-        let target = soon(|| listener.target(&call, None));
-        assert_eq!(target.err(), Some(expected), "{what}");
+        match soon(|| listener.arguments(&call)) {
+            Err(Refusal::Failed(errno)) => assert_eq!(errno, expected, "{what}"),
+            _ => panic!("{what}"),
+        }
     }
+    listener.connects.close_abandoned();
     lent.check_closed();
 }
 
@@ -221,7 +225,7 @@ fn a_run_that_dies_in_the_middle_of_a_call_gets_no_answer() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     assert_eq!(process.join().unwrap(), ringfence_sys::Ended::Signaled(9));
     assert!(soon(|| listener.connect(&call, None)).is_ok());
-    assert!(listener.target(&call, None).is_err());
+    assert!(listener.arguments(&call).is_err());
     // The listener hangs up, and a step on it ends.
     assert!(ringfence_sys::is_ready_within(listener.fd(), PollFlags::IN, SOON));
     let _ = soon(|| listener.step(None));
@@ -309,7 +313,8 @@ fn connects_that_wait_leave_descriptors_for_the_supervisor() {
             std::thread::yield_now();
         }
         let was_accepted = std::mem::replace(&mut is_accepted, submit(id));
-        while !is_accepted && queue.lock().is_closing {
+        queue.close_abandoned();
+        while !is_accepted && queue.lock().n_closers > 0 {
             assert!(Instant::now() < until, "abandoned connects are not closed");
             std::thread::yield_now();
         }
@@ -329,15 +334,39 @@ fn connects_that_wait_leave_descriptors_for_the_supervisor() {
     drop((state, peer, first));
 }
 
-/// A call to connect(2) that was interrupted, with the last descriptor of a socket that is closed slowly.
-#[test]
-fn a_socket_that_lingers_does_not_hold_the_supervisor_up() {
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let mut stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+/// A socket that takes long to close, and its peer.
+fn lingering() -> (TcpStream, TcpListener) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     rustix::net::sockopt::set_socket_linger(&stream, Some(SOON * 2)).unwrap();
     // More than peers that do not read take.
     stream.set_nonblocking(true).unwrap();
     while std::io::Write::write(&mut stream, &[0; 4096]).is_ok() {}
+    (stream, listener)
+}
+
+/// The run closes its descriptor while the call is judged: the last one is the supervisor's.
+#[test]
+fn a_refused_socket_is_not_closed_on_the_supervisors_thread() {
+    let (stream, peer) = lingering();
+    let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+    let mut listener = listener_of(pipe, Vec::new());
+    let address = [1u8; 16];
+    let fd = u64::try_from(stream.as_raw_fd()).unwrap();
+    let call = made_up(std::process::id(), [fd, std::ptr::from_ref(&address) as u64, 16]);
+    // The call does not wait any more.
+    let _ = soon(|| listener.connect(&call, None));
+    // Without the duplicate this would take long.
+    soon(|| drop(stream));
+    soon(|| listener.connects.close_abandoned());
+    soon(|| listener.into_denials());
+    drop(peer);
+}
+
+/// A call to connect(2) that was interrupted, with the last descriptor of a socket that is closed slowly.
+#[test]
+fn a_socket_that_lingers_does_not_hold_the_supervisor_up() {
+    let (stream, listener) = lingering();
     let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
     let pipe = listener_of(pipe, Vec::new());
     let to = ConnectTo::address(Vec::new());
