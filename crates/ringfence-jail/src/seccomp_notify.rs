@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -41,9 +41,6 @@ const CONNECTS_MAX: usize = 64;
 
 /// Connects that may wait for one of those to end.
 const WAITING_CONNECTS_MAX: usize = 4096;
-
-/// Threads that close sockets at the same time. Each socket can take one for as long as the run says.
-const CLOSERS_MAX: usize = 8;
 
 /// Waiting connects whose callers are checked when one more has no place.
 const CHECKED_AT_ONCE_MAX: usize = 64;
@@ -115,10 +112,7 @@ impl Listener {
     pub(crate) fn step(&mut self, capture: Option<&mut Capture>) -> Result<(), CallError> {
         let Some(call) = ringfence_sys::seccomp::receive(&*self.fd)? else { return Ok(()) };
         if self.spec.supervises(call.nr) {
-            let answered = self.connect(&call, capture);
-            // After the answer, which the run waits for.
-            self.connects.close_abandoned();
-            return answered;
+            return self.connect(&call, capture);
         }
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
@@ -204,47 +198,38 @@ impl Listener {
         call: &Notification,
         capture: Option<&mut Capture>,
     ) -> Result<(), CallError> {
-        if self.connects.takes_reserve() {
-            return ringfence_sys::seccomp::reply(&*self.fd, call.id, Err(Errno::AGAIN));
-        }
-        let judged = self.arguments(call).and_then(|(address, socket)| {
-            match self.judge(call, address, socket.as_fd(), capture.as_deref()) {
-                Ok(to) => Ok((socket, to)),
-                Err(refusal) => {
-                    self.connects.abandon(socket);
-                    Err(refusal)
-                }
-            }
-        });
-        match judged {
-            Ok((socket, to)) => {
+        let answer = match self.target(call, capture.as_deref()) {
+            Ok(Target::Perform { socket, to }) => {
                 let clients = capture.map(|capture| capture.clients.clone());
-                self.perform(call, ConnectJob { socket, to, clients })
+                return self.perform(call, ConnectJob { socket, to, clients });
             }
-            Err(Refusal::Denied(denial, errno)) => self.refuse(call, *denial, errno),
-            Err(Refusal::NotAllowed(peer, errno)) => {
+            Ok(Target::NotAllowed(peer, errno)) => {
                 if let Some(capture) = capture {
                     capture.refused(peer, client(call));
                 }
-                ringfence_sys::seccomp::reply(&*self.fd, call.id, Err(errno))
+                Err(errno)
             }
-            Err(Refusal::Failed(errno)) => {
-                ringfence_sys::seccomp::reply(&*self.fd, call.id, Err(errno))
+            Ok(Target::Refuse(denial)) => {
+                return self.refuse(call, *denial, Errno::ACCESS);
             }
-        }
+            Ok(Target::Unreachable(denial)) => {
+                return self.refuse(call, *denial, Errno::NETUNREACH);
+            }
+            Err(errno) => Err(errno),
+        };
+        ringfence_sys::seccomp::reply(&*self.fd, call.id, answer)
     }
 
-    /// Copies the address and duplicates the socket of connect(2).
-    fn arguments(&self, call: &Notification) -> Result<(Vec<u8>, OwnedFd), Refusal> {
+    fn target(&self, call: &Notification, capture: Option<&Capture>) -> Result<Target, Errno> {
         // Arguments are `int fd, const void *addr, int len`: the kernel uses the low 32 bits of the first and third.
         #[allow(clippy::cast_possible_truncation)]
         let (fd, length) = ((call.args[0] as u32).cast_signed(), call.args[2] as u32 as usize);
         if length > ADDRESS_BYTES_MAX {
-            return Err(Errno::INVAL.into());
+            return Err(Errno::INVAL);
         }
         // rustix asserts that a descriptor is not negative.
         if fd < 0 {
-            return Err(Errno::BADF.into());
+            return Err(Errno::BADF);
         }
         let pidfd = process_of(call.pid).ok_or(Errno::SRCH)?;
         let mut address = vec![0u8; length];
@@ -255,7 +240,7 @@ impl Listener {
         );
         let mem = match mem {
             Err(Errno::ACCESS | Errno::PERM) => {
-                return Err(Refusal::Denied(Box::new(unreadable(call)), Errno::ACCESS));
+                return Ok(Target::Refuse(Box::new(unreadable(call))));
             }
             mem => mem?,
         };
@@ -263,66 +248,61 @@ impl Listener {
             let n = rustix::io::pread(&mem, &mut address[..], call.args[1])
                 .map_err(|_| Errno::FAULT)?;
             if n < length {
-                return Err(Errno::FAULT.into());
+                return Err(Errno::FAULT);
             }
         }
         let socket = rustix::process::pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty())?;
         // Only now is it sure that pid, memory and descriptor were the caller's and not a successor's.
         if !ringfence_sys::seccomp::is_waiting(&*self.fd, call.id) {
-            self.connects.abandon(socket);
-            return Err(Errno::SRCH.into());
+            return Err(Errno::SRCH);
         }
-        Ok((address, socket))
-    }
-
-    /// Returns the peer to connect with.
-    fn judge(
-        &self,
-        call: &Notification,
-        address: Vec<u8>,
-        socket: BorrowedFd<'_>,
-        capture: Option<&Capture>,
-    ) -> Result<ConnectTo, Refusal> {
         if self.spec.inet == Inet::Redirected {
-            return redirected(address, capture);
+            return redirected(&address, socket, capture);
         }
-        let domain = rustix::net::sockopt::socket_domain(socket)?;
+        let domain = rustix::net::sockopt::socket_domain(&socket)?;
         if let Some(peer) = internet_peer(&address).filter(|_| domain != AddressFamily::UNIX) {
             // Only connections are judged: resolvers connect a UDP socket to learn which address they would send from.
-            let is_stream = rustix::net::sockopt::socket_type(socket)? == SocketType::STREAM;
-            return match capture {
-                None => Err(Refusal::Denied(Box::new(no_network(call, peer)), Errno::NETUNREACH)),
-                Some(_) if peer.port() == DNS_PORT => Ok(ConnectTo::address(address)),
-                Some(capture) if capture.is_closed() => {
-                    Err(Refusal::NotAllowed(peer, Errno::NETUNREACH))
+            let is_stream = rustix::net::sockopt::socket_type(&socket)? == SocketType::STREAM;
+            return Ok(match capture {
+                None => Target::Unreachable(Box::new(no_network(call, peer))),
+                Some(_) if peer.port() == DNS_PORT => {
+                    Target::Perform { socket, to: ConnectTo::address(address) }
                 }
+                Some(capture) if capture.is_closed() => Target::NotAllowed(peer, Errno::NETUNREACH),
                 Some(capture) if is_stream && !capture.holds(peer.port()) => {
-                    Err(Refusal::NotAllowed(peer, Errno::CONNREFUSED))
+                    Target::NotAllowed(peer, Errno::CONNREFUSED)
                 }
-                Some(_) => Ok(ConnectTo::address(address)),
-            };
+                Some(_) => Target::Perform { socket, to: ConnectTo::address(address) },
+            });
+        }
+        if domain != AddressFamily::UNIX {
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let family = address.first_chunk::<2>().map(|b| u16::from_ne_bytes(*b));
-        if domain != AddressFamily::UNIX || family != Some(AF_UNIX) {
+        if family != Some(AF_UNIX) {
             // AF_UNSPEC and nonsense: the kernel's own answer is right.
-            return Ok(ConnectTo::address(address));
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let name = &address[2..];
         if name.first().is_none_or(|b| *b == 0) {
             // Abstract names live in the run's own network namespace.
-            return Ok(ConnectTo::address(address));
+            return Ok(Target::Perform { socket, to: ConnectTo::address(address) });
         }
         let name = name.split(|b| *b == 0).next().unwrap_or_default();
         let path = Path::new(std::ffi::OsStr::from_bytes(name));
-        self.unix_target(call, path)
+        self.unix_target(call, socket, path)
     }
 
-    fn unix_target(&self, call: &Notification, path: &Path) -> Result<ConnectTo, Refusal> {
+    fn unix_target(
+        &self,
+        call: &Notification,
+        socket: OwnedFd,
+        path: &Path,
+    ) -> Result<Target, Errno> {
         let node = match open_as_run(call.pid, path) {
             Err(Errno::XDEV) => {
                 let hint = "a relative socket name that leads out of the working directory, by `..` or by a link, is not followed; connect to the socket's absolute path";
-                let denial = Box::new(unix_denial(call, path, hint.into()));
-                return Err(Refusal::Denied(denial, Errno::ACCESS));
+                return Ok(Target::Refuse(Box::new(unix_denial(call, path, hint.into()))));
             }
             other => other?,
         };
@@ -335,7 +315,8 @@ impl Listener {
             let mut bytes = AF_UNIX.to_ne_bytes().to_vec();
             bytes.extend_from_slice(address.as_bytes());
             bytes.push(0);
-            return Ok(ConnectTo::Address { bytes, _keep: Some(node) });
+            let to = ConnectTo::Address { bytes, _keep: Some(node) };
+            return Ok(Target::Perform { socket, to });
         }
         let shown = escape_name(&path.to_string_lossy()).into_owned();
         let hint = match ringfence_plan::power_of_socket(&shown) {
@@ -345,7 +326,7 @@ impl Listener {
             .into(),
             None => Hint::Socket(shown),
         };
-        Err(Refusal::Denied(Box::new(unix_denial(call, path, hint)), Errno::ACCESS))
+        Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
 
     /// Connects for the run, on a thread: the run shares the socket and can make it block at any moment, and a peer may
@@ -455,37 +436,11 @@ struct ConnectQueueState {
     waiting: VecDeque<WaitingConnect>,
     /// Position in `waiting` of the next whose caller is checked.
     next_checked: usize,
-    /// To be closed on a thread.
-    abandoned: VecDeque<Abandoned>,
-    /// Number of threads that close them.
-    n_closers: usize,
-    /// Number of those that have a descriptor which this process keeps for its own work.
-    n_in_reserve: usize,
-}
-
-/// A socket of the run that is not connected. Closing the last descriptor of a socket takes as long as the run says (`SO_LINGER`, or
-/// that of another in its messages), so it is never closed on the supervisor's thread, which enforces the deadline.
-enum Abandoned {
-    /// Refused.
-    Socket(OwnedFd),
-    /// There was no place for it, or its caller does not wait any more.
-    Connect(WaitingConnect),
-}
-
-impl Abandoned {
-    fn is_in_reserve(&self) -> bool {
-        match self {
-            Self::Socket(socket) => is_in_reserve(socket),
-            Self::Connect(connect) => connect.job.is_in_reserve(),
-        }
-    }
-
-    fn close(self) {
-        match self {
-            Self::Socket(socket) => drop(socket),
-            Self::Connect(connect) => connect.give_up(),
-        }
-    }
+    /// Connects without a caller, to be closed on a thread: closing the last descriptor of a socket takes as long as the run says
+    /// (`SO_LINGER`).
+    abandoned: Vec<WaitingConnect>,
+    /// True while a thread closes them.
+    is_closing: bool,
 }
 
 impl ConnectQueueState {
@@ -497,15 +452,10 @@ impl ConnectQueueState {
             }
             if self.waiting.get(self.next_checked).is_some_and(WaitingConnect::has_caller) {
                 self.next_checked += 1;
-            } else if let Some(connect) = self.waiting.remove(self.next_checked) {
-                self.abandon(Abandoned::Connect(connect));
+            } else {
+                self.abandoned.extend(self.waiting.remove(self.next_checked));
             }
         }
-    }
-
-    fn abandon(&mut self, what: Abandoned) {
-        self.n_in_reserve += usize::from(what.is_in_reserve());
-        self.abandoned.push_back(what);
     }
 }
 
@@ -520,10 +470,12 @@ impl ConnectQueue {
         let mut state = self.lock();
         let takes_reserve = connect.job.is_in_reserve();
         if takes_reserve || state.waiting.len() >= WAITING_CONNECTS_MAX {
-            state.take_abandoned();
+            if !state.is_closing {
+                state.take_abandoned();
+                state.is_closing = !state.abandoned.is_empty() && self.start_closing();
+            }
             // What is closed makes place for the next: this one has its descriptors.
             if takes_reserve || state.waiting.len() >= WAITING_CONNECTS_MAX {
-                state.abandon(Abandoned::Connect(connect));
                 return false;
             }
         }
@@ -538,66 +490,40 @@ impl ConnectQueue {
             std::thread::Builder::new().stack_size(128 << 10).spawn(move || queue.work(identity));
         if spawned.is_ok() {
             state.n_threads += 1;
-        } else if state.n_threads == 0 {
-            // With one of the others it would wait for that.
-            if let Some(connect) = state.waiting.pop_back() {
-                state.abandon(Abandoned::Connect(connect));
-            }
-            return false;
         }
-        true
-    }
-
-    /// Leaves a socket to [`Self::close_abandoned`].
-    fn abandon(&self, socket: OwnedFd) {
-        self.lock().abandon(Abandoned::Socket(socket));
-    }
-
-    /// Returns true if there is no descriptor for one more socket: those before it are not closed yet.
-    fn takes_reserve(&self) -> bool {
-        self.lock().n_in_reserve > 0
-    }
-
-    /// Closes abandoned sockets on a thread.
-    fn close_abandoned(&self) {
-        self.start_closing(&mut self.lock());
+        // Without a thread of its own it waits for one of the others, if there is one.
+        state.n_threads > 0 || state.waiting.pop_back().is_none()
     }
 
     /// Gives up the connects that wait. A thread may be connecting to a socket of the run that lives only in messages of another
     /// that waits here.
     fn close(&self) {
         let mut state = self.lock();
-        for connect in std::mem::take(&mut state.waiting) {
-            state.abandon(Abandoned::Connect(connect));
-        }
-        self.start_closing(&mut state);
-        if state.n_closers == 0 {
-            // The process ends soon, which closes sockets without waiting.
+        let waiting = std::mem::take(&mut state.waiting);
+        state.abandoned.extend(waiting);
+        if !state.abandoned.is_empty() && !self.start_closing() {
+            // Not closed on this thread, which has a deadline; the process ends soon.
             std::mem::forget(std::mem::take(&mut state.abandoned));
         }
     }
 
-    /// Starts a thread that closes what is abandoned, if there may be one more. Without a thread it stays for the next.
-    fn start_closing(&self, state: &mut ConnectQueueState) {
-        if state.abandoned.is_empty() || state.n_closers >= CLOSERS_MAX {
-            return;
-        }
+    /// Starts a thread that closes abandoned connects. Returns false if there can be none.
+    fn start_closing(&self) -> bool {
         let queue = self.clone();
         let thread = std::thread::Builder::new().stack_size(128 << 10);
-        state.n_closers += usize::from(thread.spawn(move || queue.work_off_abandoned()).is_ok());
+        thread.spawn(move || queue.close_abandoned()).is_ok()
     }
 
-    fn work_off_abandoned(self) {
+    fn close_abandoned(self) {
         loop {
             let mut state = self.lock();
-            let Some(next) = state.abandoned.pop_front() else {
-                state.n_closers -= 1;
+            let abandoned = std::mem::take(&mut state.abandoned);
+            if abandoned.is_empty() {
+                state.is_closing = false;
                 return;
-            };
+            }
             drop(state);
-            let was_in_reserve = next.is_in_reserve();
-            next.close();
-            self.lock().n_in_reserve -= usize::from(was_in_reserve);
+            abandoned.into_iter().for_each(WaitingConnect::give_up);
         }
     }
 
@@ -628,33 +554,34 @@ fn become_user(identity: Option<(u32, u32)>) -> Result<(), Errno> {
     }
 }
 
-/// Reason that a connect is not performed, and its error.
-enum Refusal {
-    Denied(Box<Denial>, Errno),
-    /// No rule grants this port of any host.
+enum Target {
+    /// The run has no route to the peer.
+    Unreachable(Box<Denial>),
+    /// No rule grants this port of any host; the connect fails with this error.
     NotAllowed(SocketAddr, Errno),
-    /// The call itself is wrong, or its caller has gone.
-    Failed(Errno),
-}
-
-impl From<Errno> for Refusal {
-    fn from(errno: Errno) -> Self {
-        Self::Failed(errno)
-    }
+    Perform {
+        socket: OwnedFd,
+        to: ConnectTo,
+    },
+    Refuse(Box<Denial>),
 }
 
 /// Decides about a connect of a run that shares the host's network: the proxy's address leads to the helper, any other
 /// nowhere.
-fn redirected(address: Vec<u8>, capture: Option<&Capture>) -> Result<ConnectTo, Refusal> {
+fn redirected(address: &[u8], socket: OwnedFd, capture: Option<&Capture>) -> Result<Target, Errno> {
     let family = address.first_chunk::<2>().map(|b| u16::from_ne_bytes(*b));
-    let Some(capture) = capture else { return Err(Errno::NETUNREACH.into()) };
-    match (peer(&address), &capture.redirects) {
-        (Some(_), _) if capture.is_lost() => Err(Errno::CONNREFUSED.into()),
-        (Some(peer), Some(redirects)) if peer == PROXY => Ok(ConnectTo::Helper(redirects.clone())),
-        (Some(peer), _) => Err(Refusal::NotAllowed(peer, Errno::CONNREFUSED)),
+    let Some(capture) = capture else { return Err(Errno::NETUNREACH) };
+    match (peer(address), &capture.redirects) {
+        (Some(_), _) if capture.is_lost() => Err(Errno::CONNREFUSED),
+        (Some(peer), Some(redirects)) if peer == PROXY => {
+            Ok(Target::Perform { socket, to: ConnectTo::Helper(redirects.clone()) })
+        }
+        (Some(peer), _) => Ok(Target::NotAllowed(peer, Errno::CONNREFUSED)),
         // Ends a connection.
-        (None, _) if family == Some(AF_UNSPEC) => Ok(ConnectTo::address(address)),
-        (None, _) => Err(Errno::AFNOSUPPORT.into()),
+        (None, _) if family == Some(AF_UNSPEC) => {
+            Ok(Target::Perform { socket, to: ConnectTo::address(address.to_owned()) })
+        }
+        (None, _) => Err(Errno::AFNOSUPPORT),
     }
 }
 

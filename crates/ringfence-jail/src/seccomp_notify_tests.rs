@@ -5,8 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use ringfence_sys::Namespaces;
 use ringfence_sys::seccomp::Instruction;
+use ringfence_sys::{Interrupter, Namespaces};
 use rustix::event::PollFlags;
 use rustix::net::SocketType;
 use rustix::pipe::PipeFlags;
@@ -182,12 +182,9 @@ fn arguments_are_checked_before_anything_is_done_with_them() {
         // Everything is right, but the call does not wait any more.
         ("a call that is over", made_up(own, [fd, there, 16]), Errno::SRCH),
     ] {
-        match soon(|| listener.arguments(&call)) {
-            Err(Refusal::Failed(errno)) => assert_eq!(errno, expected, "{what}"),
-            _ => panic!("{what}"),
-        }
+        let target = soon(|| listener.target(&call, None));
+        assert_eq!(target.err(), Some(expected), "{what}");
     }
-    listener.connects.close_abandoned();
     lent.check_closed();
 }
 
@@ -225,7 +222,7 @@ fn a_run_that_dies_in_the_middle_of_a_call_gets_no_answer() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     assert_eq!(process.join().unwrap(), ringfence_sys::Ended::Signaled(9));
     assert!(soon(|| listener.connect(&call, None)).is_ok());
-    assert!(listener.arguments(&call).is_err());
+    assert!(listener.target(&call, None).is_err());
     // The listener hangs up, and a step on it ends.
     assert!(ringfence_sys::is_ready_within(listener.fd(), PollFlags::IN, SOON));
     let _ = soon(|| listener.step(None));
@@ -313,8 +310,7 @@ fn connects_that_wait_leave_descriptors_for_the_supervisor() {
             std::thread::yield_now();
         }
         let was_accepted = std::mem::replace(&mut is_accepted, submit(id));
-        queue.close_abandoned();
-        while !is_accepted && queue.lock().n_closers > 0 {
+        while !is_accepted && queue.lock().is_closing {
             assert!(Instant::now() < until, "abandoned connects are not closed");
             std::thread::yield_now();
         }
@@ -345,21 +341,16 @@ fn lingering() -> (TcpStream, TcpListener) {
     (stream, listener)
 }
 
-/// The run closes its descriptor while the call is judged: the last one is the supervisor's.
+/// The run closes its descriptor while a connect is judged: the last one is the supervisor's.
 #[test]
-fn a_refused_socket_is_not_closed_on_the_supervisors_thread() {
+fn a_close_that_waits_is_interrupted() {
     let (stream, peer) = lingering();
-    let (pipe, _) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let mut listener = listener_of(pipe, Vec::new());
-    let address = [1u8; 16];
-    let fd = u64::try_from(stream.as_raw_fd()).unwrap();
-    let call = made_up(std::process::id(), [fd, std::ptr::from_ref(&address) as u64, 16]);
-    // The call does not wait any more.
-    let _ = soon(|| listener.connect(&call, None));
-    // Without the duplicate this would take long.
-    soon(|| drop(stream));
-    soon(|| listener.connects.close_abandoned());
-    soon(|| listener.into_denials());
+    let interrupter = Interrupter::new();
+    let began = Instant::now();
+    let interruptions = interrupter.every(Duration::from_millis(20));
+    drop(stream);
+    drop(interruptions);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     drop(peer);
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::{NetworkListener, NetworkWay, Plan};
 use ringfence_spec::{Code, Connection, Denial, Problem, Span, Tier};
-use ringfence_sys::{Budget, CallError, Ended, SignalFd};
+use ringfence_sys::{Budget, CallError, Ended, Interrupter, SignalFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -34,6 +34,10 @@ const START_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A run younger than this has no janitor: starting one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
+
+/// Time that a call of the supervisor may wait for what the run holds. Well below the 100 ms after which a run that passed its deadline
+/// is dead.
+const RUN_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// Maximum pause between two checks of the watchdog, however long they take.
 const WATCH_REST_MAX: Duration = Duration::from_millis(500);
@@ -269,7 +273,10 @@ impl<'a> Supervisor<'a> {
             Ok(()) => self.finish(),
             Err(error) => {
                 // Never leave a run unsupervised.
+                let interrupter = Interrupter::new();
+                let interruptions = interrupter.every(RUN_WAIT_MAX);
                 self.kill();
+                drop(interruptions);
                 let _ = ringfence_sys::reap_pid(self.run.pid);
                 self.kill_detached();
                 Err(error)
@@ -278,8 +285,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn watch(&mut self) -> Result<(), NotStarted> {
+        let interrupter = Interrupter::new();
         loop {
             let (sources, ready) = self.wait()?;
+            // Until the next wait: duplicates of the run's sockets are closed, and its memory and descriptors looked at.
+            let _interruptions = interrupter.every(RUN_WAIT_MAX);
             let mut dead = false;
             let mut network = false;
             let mut terminal = [PollFlags::empty(); 3];
@@ -653,7 +663,11 @@ impl<'a> Supervisor<'a> {
 
     /// Kills every process of a run without a pid namespace. Returns false if one lives on.
     fn kill_detached(&self) -> bool {
-        self.run.subreaper.as_ref().is_none_or(|subreaper| subreaper.end(&self.helpers()))
+        self.run.subreaper.as_ref().is_none_or(|subreaper| {
+            let interrupter = Interrupter::new();
+            let _interruptions = interrupter.every(RUN_WAIT_MAX);
+            subreaper.end(&self.helpers())
+        })
     }
 
     /// Processes that this one started for the run.

@@ -81,7 +81,7 @@ pub use pack::pack_code;
 pub use pidfd::{ProcessIds, is_first_thread, is_of_a_thread, process_ids};
 pub use poll::{is_ready, is_ready_within, ready_by, time_until};
 pub use remove::{chmod_open, give_owner_access, remove_at, remove_tree};
-pub use signal::{SignalFd, Signals, ignore, reset_actions, unblock_all};
+pub use signal::{Interrupter, SignalFd, Signals, ignore, reset_actions, unblock_all};
 pub use wait::{
     Ended, Reaped, have_descriptors_in_common, have_memory_in_common, reap_pid, release_memory,
     thread_cpu_time, try_reap_any, try_reap_pid,

@@ -176,21 +176,33 @@ pub fn let_through(listener: impl AsFd, id: u64) -> Result<(), CallError> {
 }
 
 fn send(listener: impl AsFd, raw: &RawReply) -> Result<(), CallError> {
-    // SAFETY: `raw` is a live `struct seccomp_notif_resp`; the kernel reads it.
-    let result = unsafe {
-        libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_SEND as _, std::ptr::from_ref(raw))
-    };
-    if result == 0 {
-        return Ok(());
+    loop {
+        // SAFETY: `raw` is a live `struct seccomp_notif_resp`; the kernel reads it.
+        let result = unsafe {
+            libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_SEND as _, std::ptr::from_ref(raw))
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = CallError::last("ioctl(SECCOMP_IOCTL_NOTIF_SEND)");
+        match error.errno {
+            Errno::NOENT => return Ok(()),
+            // A signal of an `Interrupter` came while the filter was in use.
+            Errno::INTR => {}
+            _ => return Err(error),
+        }
     }
-    let error = CallError::last("ioctl(SECCOMP_IOCTL_NOTIF_SEND)");
-    if error.errno == Errno::NOENT { Ok(()) } else { Err(error) }
 }
 
 /// Returns true if the call `id` still waits: after this, what was read of its process was really of that process.
 pub fn is_waiting(listener: impl AsFd, id: u64) -> bool {
-    // SAFETY: the kernel reads one u64, which is live.
-    let result =
-        unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_ID_VALID as _, &raw const id) };
-    result == 0
+    loop {
+        // SAFETY: the kernel reads one u64, which is live.
+        let result = unsafe {
+            libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_ID_VALID as _, &raw const id)
+        };
+        if result == 0 || CallError::last("ioctl").errno != Errno::INTR {
+            return result == 0;
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Signals as a descriptor, and the defaults a program expects to start with.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Once;
+use std::time::Duration;
 
 use crate::{CallError, Named};
 
@@ -82,6 +84,92 @@ impl AsFd for SignalFd {
         self.0.as_fd()
     }
 }
+
+/// Interrupts what this thread waits for. For calls that a hostile process can make wait as long as it likes: the last descriptor of a
+/// socket takes `SO_LINGER` to close, and is also closed with the memory of a dead process that mapped it, by whichever process looks at that
+/// memory last. Such a close goes on at a signal. A call that returns at a signal is made again (`SA_RESTART`), but for those that
+/// signal(7) excepts.
+#[derive(Debug)]
+pub struct Interrupter {
+    /// Timer of this thread. Without one, the process's timer, whose signal is for the first thread: a run could use up the user's queue
+    /// of signals, in which each timer takes a place.
+    timer: Option<libc::timer_t>,
+}
+
+/// Interruptions that go on until it is dropped.
+#[derive(Debug)]
+pub struct Interruptions<'a>(&'a Interrupter);
+
+impl Interrupter {
+    /// A timer for this thread, which is not running.
+    pub fn new() -> Self {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| {
+            // SAFETY: `sigaction` is plain data for which all zero bytes are a valid value.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = do_nothing as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            // SAFETY: the handler does nothing, which every signal handler may do; the action is live and only read.
+            unsafe { libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) };
+        });
+        let _ = Signals::of(&[libc::SIGALRM]).mask(libc::SIG_UNBLOCK);
+        // SAFETY: `sigevent` is plain data for which all zero bytes are a valid value.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGALRM;
+        event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: both are live; the event is read and the timer's id written.
+        let made =
+            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
+        Self { timer: (made == 0).then_some(timer) }
+    }
+
+    /// Starts interruptions, one every so often.
+    pub fn every(&self, pause: Duration) -> Interruptions<'_> {
+        self.set(pause);
+        Interruptions(self)
+    }
+
+    /// Never, for a duration of zero.
+    fn set(&self, pause: Duration) {
+        let tv_sec = pause.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+        if let Some(timer) = self.timer {
+            let time = libc::timespec { tv_sec, tv_nsec: pause.subsec_nanos().into() };
+            let time = libc::itimerspec { it_interval: time, it_value: time };
+            // SAFETY: the timer lives as long as `self`; the time is live and only read, and the old one is not asked for.
+            unsafe { libc::timer_settime(timer, 0, &raw const time, std::ptr::null_mut()) };
+        } else {
+            let time = libc::timeval { tv_sec, tv_usec: pause.subsec_micros().into() };
+            let time = libc::itimerval { it_interval: time, it_value: time };
+            // SAFETY: the time is live and only read, and the old one is not asked for.
+            unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const time, std::ptr::null_mut()) };
+        }
+    }
+}
+
+impl Default for Interrupter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Interrupter {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            // SAFETY: the timer was made by `new`, and is deleted once.
+            unsafe { libc::timer_delete(timer) };
+        }
+    }
+}
+
+impl Drop for Interruptions<'_> {
+    fn drop(&mut self) {
+        self.0.set(Duration::ZERO);
+    }
+}
+
+extern "C" fn do_nothing(_: libc::c_int) {}
 
 /// Gives every signal its default action, as a program expects at its start.
 pub fn reset_actions() {

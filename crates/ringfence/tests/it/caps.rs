@@ -88,7 +88,7 @@ while True: signal.pause()";
     assert_eq!(outcome["enforcement"]["gaps"], world.sh_json(&[], "true").1["enforcement"]["gaps"]);
 }
 
-/// Closes sockets that take an hour to close while the supervisor judges a connect of them, and has a duplicate. Most are closed
+/// Closes sockets that take an hour to close while the supervisor judges a connect of them and has a duplicate. Most are closed
 /// too early or too late, but not all.
 const CLOSES_SLOWLY: &str = r#"
 #include <arpa/inet.h>
