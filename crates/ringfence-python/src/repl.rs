@@ -21,7 +21,9 @@ use rustix::net::RecvFlags;
 use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::receipt;
-use crate::worker::{AfterRun, Ends, GuestReport, Job, MemoryWatch, Output, Run, Worker};
+use crate::worker::{
+    AfterRun, Bounds, Ends, Exceeded, GuestReport, Job, MemoryWatch, Output, Run, Worker,
+};
 use crate::zygote::{Zygote, expect};
 use crate::zygote_keeper::ZygoteKeeper;
 
@@ -237,13 +239,12 @@ impl Repl {
         let mut process = self.fork_living(self.n_cells + 1).map_err(no_checkpoint)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
-        let mut memory = MemoryWatch::new(process.host_pid, memory);
+        let mut bounds = Bounds { deadline, memory: MemoryWatch::new(process.host_pid, memory) };
         let mut run = Run::new(began, &[], job);
         let _ = process.ends.give(job, AfterRun::Kept, deadline, cancel);
         let mut end = None;
         while run.said.is_none() && end.is_none() {
-            let until = Some(deadline.map_or(memory.look_at, |at| at.min(memory.look_at)));
-            let heard = process.ends.step(&mut run, until, cancel).map_err(broken)?;
+            let heard = process.ends.step(&mut run, bounds.look_at(), cancel).map_err(broken)?;
             if let Some(late) = late.take_if(|late| began.elapsed() >= late.after) {
                 (late.call)();
             }
@@ -252,10 +253,11 @@ impl Repl {
                 // It sent a frame that is not a report, and no other is read.
                 () if !run.listening => Some(CellEnd::Died),
                 () if heard.dead => Some(CellEnd::Died),
-                () if heard.cancelled => Some(CellEnd::Cancelled),
-                () if deadline.is_some_and(|at| Instant::now() >= at) => Some(CellEnd::Deadline),
-                () if memory.is_past() => Some(CellEnd::Memory),
-                () => None,
+                () => bounds.exceeded(heard).map(|exceeded| match exceeded {
+                    Exceeded::Cancelled => CellEnd::Cancelled,
+                    Exceeded::Deadline => CellEnd::Deadline,
+                    Exceeded::Memory => CellEnd::Memory,
+                }),
             };
         }
         process.ends.drain(&mut run);

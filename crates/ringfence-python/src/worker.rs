@@ -258,10 +258,12 @@ impl Worker {
         let mut killed = None;
         let mut cpu = None;
         let mut released = false;
-        let mut memory = MemoryWatch::new(self.host_pid, around.memory_bytes_max);
+        let mut bounds =
+            Bounds { deadline, memory: MemoryWatch::new(self.host_pid, around.memory_bytes_max) };
         loop {
-            let until = run_until(deadline, &run).filter(|_| killed.is_none());
-            let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
+            // A process that reported its end must be dead by then.
+            let gone_by = run.said_at.map(|at| at + EXIT_TIMEOUT);
+            let until = bounds.look_at().min(gone_by.unwrap_or(bounds.memory.look_at));
             let cancel = around.cancel.filter(|_| killed.is_none());
             let heard = self
                 .ends
@@ -269,10 +271,6 @@ impl Worker {
                 .map_err(|e| Problem::internal(Code::Worker, "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
-            }
-            if heard.cancelled {
-                self.ends.kill();
-                killed = Some(Ended::Cancelled);
             }
             if run.said.is_some() && !released {
                 // By now it is on its way out, which takes longer than all that came after its last words.
@@ -285,22 +283,22 @@ impl Worker {
             if run.said_at.is_some_and(|at| at.elapsed() >= EXIT_TIMEOUT) {
                 (run.said, run.said_at) = (None, None);
             }
-            if memory.is_past() && killed.is_none() {
+            if let Some(exceeded) = bounds.exceeded(heard) {
                 cpu = cpu_so_far(self.host_pid);
                 self.ends.kill();
-                killed = Some(Ended::Memory);
-            }
-            if killed.is_none() && deadline.is_some_and(|at| Instant::now() >= at) {
-                cpu = cpu_so_far(self.host_pid);
-                self.ends.kill();
-                killed = Some(Ended::Deadline);
+                killed = Some(exceeded);
+                // It is dying: only its death is waited for.
+                bounds.deadline = None;
+                bounds.memory.bytes_max = None;
             }
         }
         let wall = began.elapsed();
         self.ends.drain(&mut run);
         let ended = match (&run.said, killed) {
             _ if run.refused.is_some() => Ended::Refused,
-            (_, Some(ended)) => ended,
+            (_, Some(Exceeded::Cancelled)) => Ended::Cancelled,
+            (_, Some(Exceeded::Deadline)) => Ended::Deadline,
+            (_, Some(Exceeded::Memory)) => Ended::Memory,
             (Some(_), None) => Ended::Done,
             (None, None) => Ended::Silently(None),
         };
@@ -329,12 +327,36 @@ impl Drop for Worker {
     }
 }
 
-/// Latest time to wake up: the deadline, or when a process that reported its end must be dead.
-fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
-    let gone = run.said_at.map(|at| at + EXIT_TIMEOUT);
-    match (deadline, gone) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
+/// Bounds of a program or a cell.
+pub(crate) struct Bounds {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) memory: MemoryWatch,
+}
+
+/// Reason to end a program or a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Cancelled,
+    Deadline,
+    Memory,
+}
+
+impl Bounds {
+    /// Time of the next look.
+    pub(crate) fn look_at(&self) -> Instant {
+        self.deadline.map_or(self.memory.look_at, |at| at.min(self.memory.look_at))
+    }
+
+    /// Looks, after an event or at [`Self::look_at`].
+    pub(crate) fn exceeded(&mut self, heard: PollResult) -> Option<Exceeded> {
+        // First: it says when the next look is.
+        let is_memory_past = self.memory.is_past();
+        match () {
+            () if heard.cancelled => Some(Exceeded::Cancelled),
+            () if is_memory_past => Some(Exceeded::Memory),
+            () if self.deadline.is_some_and(|at| Instant::now() >= at) => Some(Exceeded::Deadline),
+            () => None,
+        }
     }
 }
 
@@ -463,14 +485,14 @@ impl Ends {
         })
     }
 
-    /// Waits for any event and handles it.
+    /// Waits for any event until then, and handles it.
     pub(crate) fn step(
         &mut self,
         run: &mut Run<'_>,
-        deadline: Option<Instant>,
+        until: Instant,
         cancel: &[BorrowedFd<'_>],
     ) -> Result<PollResult, CallError> {
-        let patience = deadline.map(ringfence_sys::time_until);
+        let patience = Some(ringfence_sys::time_until(until));
         let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
         let mut sources = vec![Source::Death];
         if run.listening {
