@@ -272,6 +272,22 @@ impl PythonContext {
         })
     }
 
+    /// The error of a run that could not write the files of its call.
+    fn not_given(&self, why: &str, job: &Job) -> Problem {
+        let problem = Problem::usage(Code::NotGiven, "the run could not be given its files");
+        let bytes: u64 = job.files.iter().map(|(_, content)| content.len() as u64).sum();
+        match self.limits.disk {
+            // The limit holds for each file and for all of them; directories count too.
+            Some(disk) if bytes > disk.bytes() / 10 * 9 => problem
+                .cause(format!("{why}: they have {bytes} bytes, and the run's disk holds {disk}"))
+                .hint(Hint::operator(
+                    "read them where they are with `--ro PATH`, or raise the limit with `--disk`",
+                    "for a larger `disk`, or for a directory in `ro`",
+                )),
+            _ => problem.cause(why),
+        }
+    }
+
     /// Creates a job for this code with the policy's limits.
     pub(crate) fn job(&self, code: Vec<u8>) -> Job {
         Job {
@@ -418,7 +434,7 @@ impl OneShotRunner {
         before: Option<(Snapshot, Artifacts)>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         if let Some(why) = alone.refused {
-            return Err(not_given(&why));
+            return Err(self.context.not_given(&why, job));
         }
         let scrub = self.context.scrub();
         let mut outcome =
@@ -578,7 +594,8 @@ impl PooledRunner {
     ) -> RunResult {
         match pool.run(job, cancel, permit) {
             Ok((finished, ..)) if finished.ended == Ended::Refused => {
-                let problem = not_given(&finished.refused.unwrap_or_default());
+                let why = finished.refused.unwrap_or_default();
+                let problem = self.context.not_given(&why, job);
                 RunResult::of(Outcome::not_started(run_id, Status::Error, &problem))
             }
             Ok((finished, start, slot)) => {
@@ -761,10 +778,6 @@ fn end_of_exit(limits: &Limits, exit: Exit) -> End {
         Some(9) => End::KilledFromOutside,
         signal => End::Signaled(signal.unwrap_or(0)),
     }
-}
-
-fn not_given(why: &str) -> Problem {
-    Problem::usage(Code::NotGiven, "the run could not be given its files").cause(why)
 }
 
 fn exception(raised: &Raised) -> Exception {

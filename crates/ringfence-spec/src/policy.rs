@@ -215,7 +215,9 @@ impl FromStr for Network {
             None if NetworkRules::parse(text).is_ok() => {
                 Err(format!("`{text}` is not a network policy; write allow:{text}"))
             }
-            None => Err(format!("`{text}` is not a network policy; write none or allow:HOST")),
+            None => Err(format!(
+                "`{text}` is not a network policy; write none, allow:HOST, or allow:* for any public host"
+            )),
         }
     }
 }

@@ -228,8 +228,15 @@ fn host_directory(
                     if !is_plain_name(&name) {
                         return Err(cannot(&invalid_name(&name)));
                     }
-                    let content = untrusted::read_beneath(&root, &path, room)
-                        .map_err(|e| cannot(&format!("{}: {e}", path.display())))?;
+                    let content =
+                        untrusted::read_beneath(&root, &path, room).map_err(|e| match e {
+                            untrusted::ReadError::TooLarge => cannot(&format!(
+                                "{}: `--file` copies at most 1 GiB of a directory",
+                                path.display()
+                            ))
+                            .hint("read the directory where it is with `--ro PATH`"),
+                            e => cannot(&format!("{}: {e}", path.display())),
+                        })?;
                     room -= content.len() as u64;
                     files.push((name, content));
                 }
@@ -249,8 +256,13 @@ fn host_file(path: &Path, real: &Path, name: &str) -> Result<Vec<u8>, Problem> {
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display())).cause(e)
     };
     let file = open_resolved(real).map_err(|e| cannot(&e))?;
-    if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
-        return Err(cannot(&"it is no plain file of a sensible size"));
+    let meta = file.metadata().map_err(|e| cannot(&e))?;
+    if !meta.is_file() {
+        return Err(cannot(&"it is not a regular file"));
+    }
+    if meta.len() > FILE_BYTES_MAX {
+        let why = format!("it has {} bytes; `--file` copies at most 1 GiB", meta.len());
+        return Err(cannot(&why).hint("read it where it is with `--ro PATH`"));
     }
     let mut content = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut content).map_err(|e| cannot(&e))?;

@@ -147,6 +147,45 @@ fn files_and_directories_are_copied_in_and_only_changes_come_out() {
 }
 
 #[test]
+fn a_file_that_does_not_fit_is_told_the_bound_and_read_where_it_is() {
+    let world = World::new();
+    let sized = |name: &str, bytes: u64| {
+        world.write(&format!("work/{name}"), "");
+        let file = std::fs::OpenOptions::new().write(true).open(world.work().join(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    };
+    let exec = |flags: &[&str]| {
+        let code = "import os; print(sorted(os.listdir()))";
+        world.ringfence(&[&["exec"], flags, &["-c", code]].concat())
+    };
+    sized("much", 101 << 20);
+    let ran = exec(&["--file", "much"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let told = "they have 105906176 bytes, and the run's disk holds 100M";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    let hint = "read them where they are with `--ro PATH`, or raise the limit with `--disk`";
+    assert!(ran.stderr.contains(hint), "{}", ran.stderr);
+    let followed = exec(&["--file", "much", "--disk", "200M"]);
+    assert_eq!((followed.code, followed.stdout.as_str()), (0, "['much']\n"), "{}", followed.stderr);
+    // More than the host reads.
+    sized("more", (1 << 30) + 1);
+    let ran = exec(&["--file", "more"]);
+    let told = "it has 1073741825 bytes; `--file` copies at most 1 GiB";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    sized("dir/more", (1 << 30) + 1);
+    let ran = exec(&["--file", "dir"]);
+    assert!(
+        ran.stderr.contains("more: `--file` copies at most 1 GiB of a directory"),
+        "{}",
+        ran.stderr
+    );
+    let path = world.work().join("more");
+    let size = format!("import os; print(os.path.getsize({path:?}))");
+    let ran = world.ringfence(&["exec", "--ro", "more", "-c", &size]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "1073741825\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_file_that_is_missing_inside_and_present_outside_is_told_with_its_flag() {
     let world = World::new();
     world.write("work/sales.csv", "3\n");
