@@ -165,3 +165,18 @@ fn many_violations(
     (settings.n_violations > 0 && seen.n_violations > settings.n_violations)
         .then(|| format!("{} violations in one run of `{}`", seen.n_violations, seen.tool))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_its_row_in_the_document() {
+        let document = include_str!("../../../../docs/engine.md");
+        let rows = document.lines().filter(|line| line.starts_with("| `")).collect::<Vec<_>>();
+        for AlertRule { name, risk, .. } in &ALL {
+            let row = format!("| `{name}` | {risk} |");
+            assert!(rows.iter().any(|line| line.starts_with(&row)), "{row}");
+        }
+    }
+}
