@@ -345,7 +345,7 @@ fn lingering() -> (TcpStream, TcpListener) {
 #[test]
 fn a_close_that_waits_is_interrupted() {
     let (stream, peer) = lingering();
-    let interrupter = Interrupter::new();
+    let interrupter = Interrupter::new().unwrap();
     let began = Instant::now();
     let interruptions = interrupter.every(Duration::from_millis(20));
     drop(stream);

@@ -273,10 +273,7 @@ impl<'a> Supervisor<'a> {
             Ok(()) => self.finish(),
             Err(error) => {
                 // Never leave a run unsupervised.
-                let interrupter = Interrupter::new();
-                let interruptions = interrupter.every(RUN_WAIT_MAX);
                 self.kill();
-                drop(interruptions);
                 let _ = ringfence_sys::reap_pid(self.run.pid);
                 self.kill_detached();
                 Err(error)
@@ -285,7 +282,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn watch(&mut self) -> Result<(), NotStarted> {
-        let interrupter = Interrupter::new();
+        let interrupter = Interrupter::new()?;
         loop {
             let (sources, ready) = self.wait()?;
             // Until the next wait: duplicates of the run's sockets are closed, and its memory and descriptors looked at.
@@ -664,8 +661,8 @@ impl<'a> Supervisor<'a> {
     /// Kills every process of a run without a pid namespace. Returns false if one lives on.
     fn kill_detached(&self) -> bool {
         self.run.subreaper.as_ref().is_none_or(|subreaper| {
-            let interrupter = Interrupter::new();
-            let _interruptions = interrupter.every(RUN_WAIT_MAX);
+            let interrupter = Interrupter::new().ok();
+            let _interruptions = interrupter.as_ref().map(|timer| timer.every(RUN_WAIT_MAX));
             subreaper.end(&self.helpers())
         })
     }
@@ -816,6 +813,8 @@ fn report_budgets(plan: &Plan) -> Budgets {
 
 /// Kills every process below `root`, until a walk finds none.
 fn kill_tree(root: i32) {
+    let interrupter = Interrupter::new().ok();
+    let _interruptions = interrupter.as_ref().map(|timer| timer.every(RUN_WAIT_MAX));
     for _ in 0..100 {
         let below = proc::tree(root).unwrap_or_else(|_| vec![root]);
         let mut any = false;

@@ -23,7 +23,7 @@
 //! | `poll` | waiting for one descriptor, with a bound |
 //! | `remove` | removing trees that a run may have written |
 //! | `seccomp` | installing a filter and answering its notifications |
-//! | `signal` | signal sets and signal descriptors |
+//! | `signal` | signal sets, signal descriptors, interruptions |
 //! | `untrusted` | files that a run may have written, moved or replaced |
 //! | `wait` | reaping children and reading their usage |
 

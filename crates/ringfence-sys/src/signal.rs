@@ -1,7 +1,6 @@
-//! Signals as a descriptor, and the defaults a program expects to start with.
+//! Signals as a descriptor, the defaults a program expects to start with, and interruptions of what waits.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Once;
 use std::time::Duration;
 
 use crate::{CallError, Named};
@@ -90,39 +89,38 @@ impl AsFd for SignalFd {
 /// memory last. Such a close goes on at a signal. A call that returns at a signal is made again (`SA_RESTART`), but for those that
 /// signal(7) excepts.
 #[derive(Debug)]
-pub struct Interrupter {
-    /// Timer of this thread. Without one, the process's timer, whose signal is for the first thread: a run could use up the user's queue
-    /// of signals, in which each timer takes a place.
-    timer: Option<libc::timer_t>,
-}
+pub struct Interrupter(libc::timer_t);
 
 /// Interruptions that go on until it is dropped.
 #[derive(Debug)]
 pub struct Interruptions<'a>(&'a Interrupter);
 
+/// Ends no process by default. Not SIGALRM: a caller's `alarm`, which outlasts execve(2), must end this process as before.
+const INTERRUPTION: libc::c_int = libc::SIGURG;
+
 impl Interrupter {
     /// A timer for this thread, which is not running.
-    pub fn new() -> Self {
-        static HANDLER: Once = Once::new();
-        HANDLER.call_once(|| {
-            // SAFETY: `sigaction` is plain data for which all zero bytes are a valid value.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = do_nothing as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            // SAFETY: the handler does nothing, which every signal handler may do; the action is live and only read.
-            unsafe { libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) };
-        });
-        let _ = Signals::of(&[libc::SIGALRM]).mask(libc::SIG_UNBLOCK);
+    pub fn new() -> Result<Self, CallError> {
+        // SAFETY: `sigaction` is plain data for which all zero bytes are a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = do_nothing as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: the handler does nothing, which every signal handler may do; the action is live and only read.
+        let set = unsafe { libc::sigaction(INTERRUPTION, &raw const action, std::ptr::null_mut()) };
+        if set < 0 {
+            return Err(CallError::last("sigaction"));
+        }
+        Signals::of(&[INTERRUPTION]).mask(libc::SIG_UNBLOCK)?;
         // SAFETY: `sigevent` is plain data for which all zero bytes are a valid value.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = libc::SIGALRM;
+        event.sigev_signo = INTERRUPTION;
         event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
         let mut timer: libc::timer_t = std::ptr::null_mut();
         // SAFETY: both are live; the event is read and the timer's id written.
         let made =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
-        Self { timer: (made == 0).then_some(timer) }
+        if made < 0 { Err(CallError::last("timer_create")) } else { Ok(Self(timer)) }
     }
 
     /// Starts interruptions, one every so often.
@@ -134,32 +132,17 @@ impl Interrupter {
     /// Never, for a duration of zero.
     fn set(&self, pause: Duration) {
         let tv_sec = pause.as_secs().try_into().unwrap_or(libc::time_t::MAX);
-        if let Some(timer) = self.timer {
-            let time = libc::timespec { tv_sec, tv_nsec: pause.subsec_nanos().into() };
-            let time = libc::itimerspec { it_interval: time, it_value: time };
-            // SAFETY: the timer lives as long as `self`; the time is live and only read, and the old one is not asked for.
-            unsafe { libc::timer_settime(timer, 0, &raw const time, std::ptr::null_mut()) };
-        } else {
-            let time = libc::timeval { tv_sec, tv_usec: pause.subsec_micros().into() };
-            let time = libc::itimerval { it_interval: time, it_value: time };
-            // SAFETY: the time is live and only read, and the old one is not asked for.
-            unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const time, std::ptr::null_mut()) };
-        }
-    }
-}
-
-impl Default for Interrupter {
-    fn default() -> Self {
-        Self::new()
+        let time = libc::timespec { tv_sec, tv_nsec: pause.subsec_nanos().into() };
+        let time = libc::itimerspec { it_interval: time, it_value: time };
+        // SAFETY: the timer lives as long as `self`; the time is live and only read, and the old one is not asked for.
+        unsafe { libc::timer_settime(self.0, 0, &raw const time, std::ptr::null_mut()) };
     }
 }
 
 impl Drop for Interrupter {
     fn drop(&mut self) {
-        if let Some(timer) = self.timer {
-            // SAFETY: the timer was made by `new`, and is deleted once.
-            unsafe { libc::timer_delete(timer) };
-        }
+        // SAFETY: the timer was made by `new`, and is deleted once.
+        unsafe { libc::timer_delete(self.0) };
     }
 }
 

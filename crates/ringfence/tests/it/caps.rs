@@ -1,5 +1,6 @@
 //! Limits hold, and the outcome names the one that did.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
 use ringfence_testing::{BoundedCommand as _, json, missing};
@@ -160,6 +161,17 @@ fn a_socket_that_takes_an_hour_to_close_does_not_delay_the_deadline() {
     assert_eq!((code, &outcome["status"]), (124, &"timeout".into()), "{outcome}");
     assert_eq!(outcome["error"]["code"], "wall_deadline");
     assert_eq!(outcome["denials"][0]["subject"], "connect(192.0.2.1:80)", "{outcome}");
+}
+
+/// An alarm outlasts execve(2): the old way to bound a command's time.
+#[test]
+fn an_alarm_of_the_caller_ends_a_run() {
+    let world = World::new();
+    let code = "import os, signal, sys; signal.alarm(2); os.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-I", "-c", code]).arg(binary()).args(["run", "--", "sleep", "100"]);
+    let output = world.here(command).bounded_output().unwrap();
+    assert_eq!(output.status.signal(), Some(14), "{output:?}");
 }
 
 /// Sets the limit on core dumps in every way and prints it before and after; then another limit.
